@@ -3,84 +3,40 @@
 All messages stand in one set of logs, which goes through the jobs once.
 """
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import pytest
 
 from routing.hops import HopRecord
 from routing.trace import proof
 from tests.support.fates import balance_state
-
-READER = "reader:main"
-
-
-@dataclass
-class Logs:
-    """The hop logs of a few servers, written record by record."""
-
-    records: list[HopRecord] = field(default_factory=list)
-    last: Counter[str] = field(default_factory=Counter)
-
-    def write(self, server: str, event: str, smuid: str = "", **fields: Any) -> None:
-        self.last[server] += 1
-        record = HopRecord(
-            version=1,
-            server=server,
-            boot=1,
-            record=self.last[server],
-            time_us=1_763_719_200_000_000 + 1_000_000 * len(self.records),
-            event=event,  # type: ignore[arg-type] # the names of events
-            smuid=smuid,
-            topic="t" if smuid else "",
-            **fields,
-        )
-        self.records.append(record)
-
-    def lose(self, server: str) -> None:
-        """The next record of this server is missing."""
-        self.last[server] += 1
-
-    def hand_over(self, smuid: str, sender: str, receiver: str, *hops: str, **fields: Any) -> None:
-        """A copy of mode ONE goes from one server to another, which answers."""
-        self.write(receiver, "received", smuid, peer=sender, mode="ONE", attempt=1, due=1, hops=hops)
-        answer = {"outcome": "accepted", "sent_us": 1, "peer_received_us": 2, "peer_sent_us": 3}
-        self.write(sender, "forwarded", smuid, peer=receiver, mode="ONE", attempt=1, **answer, **fields)
-
-    def read_by_all(self, smuid: str, readers: int, **published: Any) -> None:
-        """Published at a, and committed there by so many subscriptions."""
-        self.write("a", "published", smuid, due=readers, **published)
-        for number in range(readers):
-            reader = {"subscription": f"{READER}{number}@a", "attempt": 1}
-            self.write("a", "delivered", smuid, **reader)
-            self.write("a", "committed", smuid, final=number == readers - 1, **reader)
+from tests.support.hop_logs import READER, WrittenLogs, records_frame
 
 
 def smuid(name: str, origin: str = "a") -> str:
     return f"{origin}/019aa5d72900-1-{list(SCENARIOS).index(name) + 1:x}"
 
 
-def handed_back(logs: Logs, name: str) -> None:
+def handed_back(logs: WrittenLogs, name: str) -> None:
     logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
     logs.hand_over(name, "a", "b", "a", final=True)
     logs.hand_over(name, "b", "a", "a", "b", final=True)
 
 
-def handed_back_and_read(logs: Logs, name: str) -> None:
+def handed_back_and_read(logs: WrittenLogs, name: str) -> None:
     handed_back(logs, name)
     logs.write("a", "committed", name, mode="ONE", subscription=f"{READER}@a", final=True)
 
 
-def handed_back_and_on(logs: Logs, name: str) -> None:
+def handed_back_and_on(logs: WrittenLogs, name: str) -> None:
     handed_back(logs, name)
     logs.hand_over(name, "a", "c", "a", "b", "a", final=True)
     logs.write("c", "committed", name, mode="ONE", subscription=f"{READER}@c", final=True)
 
 
-def home_before_its_leaving_is_answered(logs: Logs, name: str) -> None:
+def home_before_its_leaving_is_answered(logs: WrittenLogs, name: str) -> None:
     answer = {"outcome": "accepted", "sent_us": 1, "peer_received_us": 2, "peer_sent_us": 3}
     logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
     logs.write("b", "received", name, peer="a", mode="ONE", attempt=1, due=1, hops=("a",))
@@ -89,26 +45,26 @@ def home_before_its_leaving_is_answered(logs: Logs, name: str) -> None:
     logs.write("b", "forwarded", name, peer="a", mode="ONE", attempt=1, final=True, **answer)
 
 
-def home_early_and_read(logs: Logs, name: str) -> None:
+def home_early_and_read(logs: WrittenLogs, name: str) -> None:
     home_before_its_leaving_is_answered(logs, name)
     logs.write("a", "committed", name, mode="ONE", subscription=f"{READER}@a", final=True)
 
 
-def widened_in_a_gap(logs: Logs, name: str) -> None:
+def widened_in_a_gap(logs: WrittenLogs, name: str) -> None:
     logs.write("torn", "received", name, peer="a", attempt=1, depth=1, due=1, hops=("a", "b"))
     logs.write("torn", "committed", name, subscription=f"{READER}@torn", final=True)
     logs.lose("torn")
     logs.write("torn", "expired", name, final=True)
 
 
-def home_in_a_gap(logs: Logs, name: str) -> None:
+def home_in_a_gap(logs: WrittenLogs, name: str) -> None:
     logs.write("torn", "published", name, mode="ONE", depth=-1, due=1)
     logs.lose("torn")
     logs.write("torn", "received", name, peer="b", mode="ONE", attempt=1, due=1, hops=("torn", "b"))
     logs.write("torn", "committed", name, mode="ONE", subscription=f"{READER}@torn", final=True)
 
 
-def first_visit_in_a_gap(logs: Logs, name: str) -> None:
+def first_visit_in_a_gap(logs: WrittenLogs, name: str) -> None:
     """It comes home before its leaving is answered; that it was there before its Hops alone tell."""
     answer = {"outcome": "accepted", "sent_us": 1, "peer_received_us": 2, "peer_sent_us": 3}
     logs.lose("torn")
@@ -118,17 +74,17 @@ def first_visit_in_a_gap(logs: Logs, name: str) -> None:
     logs.write("b", "forwarded", name, peer="torn", mode="ONE", attempt=1, final=True, **answer)
 
 
-def first_visit_in_a_gap_and_read(logs: Logs, name: str) -> None:
+def first_visit_in_a_gap_and_read(logs: WrittenLogs, name: str) -> None:
     first_visit_in_a_gap(logs, name)
     logs.write("torn", "committed", name, mode="ONE", subscription=f"{READER}@torn", final=True)
 
 
-def ended_twice(logs: Logs, name: str) -> None:
+def ended_twice(logs: WrittenLogs, name: str) -> None:
     logs.read_by_all(name, 1)
     logs.write("a", "expired", name, final=True)
 
 
-def without_guarantee(logs: Logs, name: str) -> None:
+def without_guarantee(logs: WrittenLogs, name: str) -> None:
     loose = {"mode": "ONE", "guarantee": False}
     logs.write("a", "published", name, depth=-1, due=1, **loose)
     logs.write("a", "forwarded", name, peer="b", attempt=1, final=True, **loose)
@@ -136,7 +92,7 @@ def without_guarantee(logs: Logs, name: str) -> None:
     logs.write("b", "delivered", name, subscription=f"{READER}@b", final=True, **loose)
 
 
-def without_guarantee_of_before(logs: Logs, name: str) -> None:
+def without_guarantee_of_before(logs: WrittenLogs, name: str) -> None:
     loose = {"mode": "ONE", "guarantee": False}
     logs.write("a", "published", name, depth=-1, due=1, **loose)
     logs.write("a", "forwarded", name, peer="b", final=True, **loose)
@@ -144,44 +100,44 @@ def without_guarantee_of_before(logs: Logs, name: str) -> None:
     logs.write("b", "delivered", name, subscription=f"{READER}@b", final=True, **loose)
 
 
-def lost_without_guarantee(logs: Logs, name: str) -> None:
+def lost_without_guarantee(logs: WrittenLogs, name: str) -> None:
     loose = {"mode": "ONE", "guarantee": False}
     logs.write("a", "published", name, depth=-1, due=1, **loose)
     logs.write("a", "forwarded", name, peer="b", attempt=1, final=True, **loose)
 
 
-def lost_without_guarantee_and_a_later_one_came(logs: Logs, name: str) -> None:
+def lost_without_guarantee_and_a_later_one_came(logs: WrittenLogs, name: str) -> None:
     lost_without_guarantee(logs, name)
     without_guarantee(logs, "a/019aa5d72900-1-fe")
 
 
-def last_without_guarantee(logs: Logs, name: str) -> None:
+def last_without_guarantee(logs: WrittenLogs, name: str) -> None:
     """Nothing came over this link after it."""
     loose = {"mode": "ONE", "guarantee": False}
     logs.write("a", "published", name, depth=-1, due=1, **loose)
     logs.write("a", "forwarded", name, peer="c", attempt=1, final=True, **loose)
 
 
-def unanswered(logs: Logs, name: str) -> None:
+def unanswered(logs: WrittenLogs, name: str) -> None:
     logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
     logs.write("b", "received", name, peer="a", mode="ONE", attempt=1, due=1, hops=("a",))
     logs.write("b", "committed", name, mode="ONE", subscription=f"{READER}@b", final=True)
 
 
-def removed_on_the_way(logs: Logs, name: str) -> None:
+def removed_on_the_way(logs: WrittenLogs, name: str) -> None:
     logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
     logs.write("b", "received", name, peer="a", mode="ONE", attempt=1, due=1, hops=("a",))
     logs.write("a", "removed", name, mode="ONE", final=True)
     logs.write("b", "removed", name, mode="ONE", final=True)
 
 
-def held_by_two(logs: Logs, name: str) -> None:
+def held_by_two(logs: WrittenLogs, name: str) -> None:
     logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
     logs.hand_over(name, "a", "b", "a")
     logs.hand_over(name, "a", "c", "a", final=True)
 
 
-def to_and_fro_with_one_number(logs: Logs, name: str) -> None:
+def to_and_fro_with_one_number(logs: WrittenLogs, name: str) -> None:
     """`a` was killed with its copy unanswered, and counts anew."""
     handed_back(logs, name)
     logs.hand_over(name, "a", "b", "a", "b", "a", final=True)
@@ -191,7 +147,7 @@ def to_and_fro_with_one_number(logs: Logs, name: str) -> None:
     logs.write("a", "committed", name, mode="ONE", subscription=f"{READER}@a", final=True)
 
 
-def to_and_fro(logs: Logs, name: str) -> None:
+def to_and_fro(logs: WrittenLogs, name: str) -> None:
     """It comes home, and goes over the same link once more, as records number crossings."""
     logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
     logs.hand_over(name, "a", "b", "a", final=True, crossing=1)
@@ -200,7 +156,7 @@ def to_and_fro(logs: Logs, name: str) -> None:
     logs.write("b", "committed", name, mode="ONE", subscription=f"{READER}@b", final=True)
 
 
-def split_at_home(logs: Logs, name: str) -> None:
+def split_at_home(logs: WrittenLogs, name: str) -> None:
     """It comes home, and is handed to two."""
     logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
     logs.hand_over(name, "a", "b", "a", final=True, crossing=1)
@@ -209,7 +165,7 @@ def split_at_home(logs: Logs, name: str) -> None:
     logs.hand_over(name, "a", "c", "a", "b", "a", final=True, crossing=1)
 
 
-def handed_back_and_on_after_the_end_of_the_log(logs: Logs, name: str) -> None:
+def handed_back_and_on_after_the_end_of_the_log(logs: WrittenLogs, name: str) -> None:
     logs.write("early", "published", name, mode="ONE", depth=-1, due=1)
     logs.hand_over(name, "early", "brief", "early", final=True)
     hops = ("early", "brief", "early")
@@ -217,34 +173,34 @@ def handed_back_and_on_after_the_end_of_the_log(logs: Logs, name: str) -> None:
     logs.write("c", "committed", name, mode="ONE", subscription=f"{READER}@c", final=True)
 
 
-def receipt_one_counts_few(logs: Logs, name: str) -> None:
+def receipt_one_counts_few(logs: WrittenLogs, name: str) -> None:
     logs.read_by_all(name, 3, receipt="ONE")
     logs.write("a", "receipt", name, receipt="1/1")
 
 
-def receipt_all_counts_few(logs: Logs, name: str) -> None:
+def receipt_all_counts_few(logs: WrittenLogs, name: str) -> None:
     logs.read_by_all(name, 3, receipt="ALL")
     logs.write("a", "receipt", name, receipt="1/1")
 
 
-def receipt_of_unknown_kind(logs: Logs, name: str) -> None:
+def receipt_of_unknown_kind(logs: WrittenLogs, name: str) -> None:
     logs.read_by_all(name, 3)
     logs.write("a", "receipt", name, receipt="1/1")
 
 
-def receipt_after_a_removal(logs: Logs, name: str) -> None:
+def receipt_after_a_removal(logs: WrittenLogs, name: str) -> None:
     logs.write("a", "published", name, due=1, receipt="ALL")
     logs.write("a", "removed", name, final=True)
     logs.write("a", "receipt", name, receipt="0/0")
 
 
-def receipt_without_guarantee(logs: Logs, name: str) -> None:
+def receipt_without_guarantee(logs: WrittenLogs, name: str) -> None:
     logs.write("a", "published", name, due=1, receipt="ALL", guarantee=False)
     logs.write("a", "delivered", name, subscription=f"{READER}@a", guarantee=False, final=True)
     logs.write("a", "receipt", name, receipt="1/1", guarantee=False)
 
 
-def receipt_without_guarantee_acknowledged(logs: Logs, name: str) -> None:
+def receipt_without_guarantee_acknowledged(logs: WrittenLogs, name: str) -> None:
     reader = {"subscription": f"{READER}@a", "guarantee": False}
     logs.write("a", "published", name, due=1, receipt="ALL", guarantee=False)
     logs.write("a", "delivered", name, attempt=1, **reader)
@@ -254,13 +210,13 @@ def receipt_without_guarantee_acknowledged(logs: Logs, name: str) -> None:
     logs.write("a", "receipt", name, receipt="1/1", guarantee=False)
 
 
-def receipt_without_guarantee_before_it_is_acknowledged(logs: Logs, name: str) -> None:
+def receipt_without_guarantee_before_it_is_acknowledged(logs: WrittenLogs, name: str) -> None:
     logs.write("a", "published", name, due=1, receipt="ALL", guarantee=False)
     logs.write("a", "delivered", name, subscription=f"{READER}@a", attempt=1, guarantee=False)
     logs.write("a", "receipt", name, receipt="1/1", guarantee=False)
 
 
-def receipt_of_a_copy_elsewhere(logs: Logs, name: str) -> None:
+def receipt_of_a_copy_elsewhere(logs: WrittenLogs, name: str) -> None:
     """Only its answer tells that the other site has had it: its log is not there."""
     logs.write("a", "published", name, receipt="ALL", due=1)
     logs.write("a", "forwarded", name, peer="elsewhere", attempt=2, outcome="duplicate")
@@ -270,42 +226,42 @@ def receipt_of_a_copy_elsewhere(logs: Logs, name: str) -> None:
     logs.write("a", "committed", name, final=True, **reader)
 
 
-def receipt_of_what_was_never_read(logs: Logs, name: str) -> None:
+def receipt_of_what_was_never_read(logs: WrittenLogs, name: str) -> None:
     logs.write("a", "published", name, due=1, receipt="ALL")
     logs.write("a", "receipt", name, receipt="1/1")
 
 
-def commit_in_a_gap(logs: Logs, name: str) -> None:
+def commit_in_a_gap(logs: WrittenLogs, name: str) -> None:
     logs.write("torn", "published", name, due=2, receipt="ALL")
     logs.lose("torn")
     logs.write("torn", "committed", name, subscription=f"{READER}1@torn", final=True)
     logs.write("torn", "receipt", name, receipt="2/2")
 
 
-def origin_in_a_gap(logs: Logs, name: str) -> None:
+def origin_in_a_gap(logs: WrittenLogs, name: str) -> None:
     logs.lose("torn")
     logs.write("b", "received", name, peer="torn", attempt=1, due=1, hops=("torn",))
     logs.write("b", "committed", name, subscription=f"{READER}@b", final=True)
 
 
-def begun_before_a_gap(logs: Logs, name: str) -> None:
+def begun_before_a_gap(logs: WrittenLogs, name: str) -> None:
     logs.write("torn", "published", name, due=1)
     logs.lose("torn")
 
 
-def widened_after_its_end(logs: Logs, name: str, server: str = "wide") -> None:
+def widened_after_its_end(logs: WrittenLogs, name: str, server: str = "wide") -> None:
     logs.write(server, "received", name, peer="a", attempt=1, depth=1, due=1, hops=("a", "b"))
     logs.write(server, "committed", name, subscription=f"{READER}@{server}", final=True)
     logs.write(server, "depth", name, peer="a", attempt=2, depth=2, hops=("a",))
 
 
-def held_once_more_at_the_last_heartbeat(logs: Logs, server: str, stated: int) -> None:
+def held_once_more_at_the_last_heartbeat(logs: WrittenLogs, server: str, stated: int) -> None:
     logs.write(server, "heartbeat")
     widened_after_its_end(logs, "a/019aa5d72900-1-ff", server)
     logs.write(server, "heartbeat", held=stated)
 
 
-def ended_perhaps_in_a_gap(logs: Logs, server: str, stated: int) -> None:
+def ended_perhaps_in_a_gap(logs: WrittenLogs, server: str, stated: int) -> None:
     logs.write(server, "heartbeat")
     for _ in range(2):
         logs.lose(server)
@@ -315,7 +271,7 @@ def ended_perhaps_in_a_gap(logs: Logs, server: str, stated: int) -> None:
     logs.write(server, "heartbeat", held=stated)
 
 
-def held_once_more_at_the_first_heartbeat(logs: Logs, server: str, stated: int) -> None:
+def held_once_more_at_the_first_heartbeat(logs: WrittenLogs, server: str, stated: int) -> None:
     logs.write(server, "heartbeat")
     widened_after_its_end(logs, "a/019aa5d72900-1-fc", server)
     logs.lose(server)
@@ -325,7 +281,7 @@ def held_once_more_at_the_first_heartbeat(logs: Logs, server: str, stated: int) 
     logs.write(server, "heartbeat", held=stated)
 
 
-SCENARIOS: dict[str, Callable[[Logs, str], None]] = {
+SCENARIOS: dict[str, Callable[[WrittenLogs, str], None]] = {
     "handed back": handed_back,
     "handed back and read": handed_back_and_read,
     "handed back and on": handed_back_and_on,
@@ -372,7 +328,7 @@ ORIGINS = {
 
 def written() -> list[HopRecord]:
     """All scenarios, one after the other."""
-    logs = Logs()
+    logs = WrittenLogs()
     for server in ("a", "b", "c", "torn", "early", "brief"):
         logs.write(server, "heartbeat")
     for name, happens in SCENARIOS.items():
@@ -396,19 +352,12 @@ class Found:
     missing: int
 
 
-def frame(spark: Any, records: list[HopRecord]) -> Any:
-    from routing.trace.schema import RECORD
-
-    rows = [msgspec.to_builtins([getattr(record, name) for name in RECORD.names]) for record in records]
-    return spark.createDataFrame(rows, RECORD).localCheckpoint()
-
-
 def found(spark: Any, records: list[HopRecord]) -> Found:
     from pyspark.sql import functions as f
 
     from routing.trace import balance, clocks, coverage, custody, ends, facts, links, routes
 
-    read = frame(spark, records)
+    read = records_frame(spark, records)
     words = coverage.words(read)
     covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
     incomplete = [row.server for row in covered.where("log in ('gaps', 'absent')").collect()]
@@ -576,7 +525,7 @@ def test_an_origin_whose_log_lost_all_of_a_message_is_missing_in_its_route(jobs:
     assert jobs.missing == 1
 
 
-HELD: dict[str, tuple[Callable[[Logs, str, int], None], int, str]] = {
+HELD: dict[str, tuple[Callable[[WrittenLogs, str, int], None], int, str]] = {
     "more-0": (held_once_more_at_the_last_heartbeat, 0, "agrees"),
     "more-1": (held_once_more_at_the_last_heartbeat, 1, "agrees"),
     "more-2": (held_once_more_at_the_last_heartbeat, 2, "differs"),
@@ -594,10 +543,10 @@ def verdicts(spark: Any) -> dict[str, str]:
     """Of all servers of `HELD`, from one run."""
     from routing.trace import balance, coverage, ends, facts
 
-    logs = Logs()
+    logs = WrittenLogs()
     for server, (happens, stated, _) in HELD.items():
         happens(logs, server, stated)
-    read = frame(spark, logs.records)
+    read = records_frame(spark, logs.records)
     words = coverage.words(read)
     covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
     copies = ends.states(facts.copies(facts.facts(read)), covered)
@@ -616,146 +565,17 @@ def test_who_sent_a_copy_in_a_ring_is_known_where_its_own_log_was_read(spark: An
     from routing.trace import anomalies, clocks, coverage, facts, routes
 
     name = "b/019aa5d72900-1-fd"
-    logs = Logs()
+    logs = WrittenLogs()
     for server in ("b", "c"):
         logs.write(server, "heartbeat")
     logs.write("b", "published", name, due=1)
     logs.write("c", "received", name, peer="b", attempt=1, hops=("b",), due=1)
     for sender in ("c", "absent"):
         logs.write("b", "loop", name, peer=sender, attempt=1, hops=("b", sender))
-    read = frame(spark, logs.records)
+    read = records_frame(spark, logs.records)
     words = coverage.words(read)
     covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
     paired = facts.facts(read, ["absent"])
     made = routes.routes(paired, clocks.segments_frame(spark, []), covered).withColumn("day", routes.day())
     looped, _ = anomalies._of_routes(made)
     assert [(row.server, row.peer, row.detail[:1]) for row in looped.collect()] == [("b", "c", "1")]
-
-
-class Suspects:
-    """Copies that `set` has acknowledged to `a`, by a clock that is right only where its log is read."""
-
-    def __init__(self) -> None:
-        self.logs = Logs()
-        self.count = 0
-        for _ in range(20):
-            self.logs.write("set", "heartbeat")
-
-    def answered(self, *, stamp_us: int = 0) -> str:
-        """A copy of which only the acknowledgement tells."""
-        self.count += 1
-        name = f"a/019aa5d72900-1-{self.count:x}"
-        at_us = stamp_us or 1_763_719_210_000_000 + self.count
-        stamps = {"sent_us": 1, "peer_received_us": at_us, "peer_sent_us": at_us}
-        self.logs.write("a", "forwarded", name, peer="set", attempt=1, outcome="accepted", **stamps)
-        return name
-
-    def taken(self, *, stamp_us: int = 0) -> str:
-        """A copy that is in the log of `set`, too."""
-        name = f"a/019aa5d72900-1-{self.count + 1:x}"
-        self.logs.write("set", "received", name, peer="a", attempt=1, due=1, hops=("a",))
-        self.logs.write("set", "committed", name, subscription=f"{READER}@set", final=True)
-        return self.answered(stamp_us=stamp_us)
-
-    def lost(self, spark: Any) -> set[str]:
-        from routing.trace import brackets, coverage, ends, facts
-
-        for _ in range(20):
-            self.logs.write("set", "heartbeat")
-        read = frame(spark, self.logs.records)
-        words = coverage.words(read)
-        gaps = coverage.gaps(words).localCheckpoint()
-        covered = coverage.coverage(read, words, gaps).localCheckpoint()
-        copies = facts.copies(facts.facts(read, ["set"])).localCheckpoint()
-        found = ends.states(copies, covered, brackets.proven_lost(copies, read, gaps))
-        return {row.smuid for row in found.where("state = 'lost'").collect()}
-
-
-def test_a_copy_is_lost_where_all_numbers_are_there_between_two_that_were_answered(spark: Any) -> None:
-    suspects = Suspects()
-    suspects.taken()
-    lost = suspects.answered()
-    suspects.taken()
-    assert suspects.lost(spark) == {lost}
-
-
-def test_a_copy_is_not_lost_where_its_record_may_be_in_a_gap_whatever_the_clock_said(spark: Any) -> None:
-    suspects = Suspects()
-    suspects.taken()
-    suspects.logs.lose("set")
-    suspects.answered()
-    suspects.taken()
-    assert suspects.lost(spark) == set()
-
-
-def test_a_copy_is_not_lost_where_nothing_was_answered_before_or_after_it(spark: Any) -> None:
-    suspects = Suspects()
-    suspects.answered()
-    suspects.taken()
-    suspects.answered()
-    assert suspects.lost(spark) == set()
-
-
-MINUTE_US = 60_000_000
-
-
-class Overdue:
-    """A copy with a timeout of ten minutes that is held, at a server with a heartbeat each minute."""
-
-    def __init__(self) -> None:
-        self.logs = Logs()
-        self.now_us = 1_763_719_200_000_000
-        self.boot = 1
-        self.lives(3)
-        self.write("published", "a/019aa5d72900-1-1", expires_us=self.now_us + 10 * MINUTE_US, due=1)
-
-    def write(self, event: str, smuid: str = "", **fields: Any) -> None:
-        self.logs.write("a", event, smuid, **fields)
-        self.logs.records[-1].time_us = self.now_us
-        self.logs.records[-1].boot = self.boot
-
-    def lives(self, minutes: int) -> None:
-        for _ in range(minutes):
-            self.now_us += MINUTE_US
-            self.write("heartbeat")
-
-    def is_stuck(self, spark: Any) -> bool:
-        from routing.trace import coverage, ends, facts, overdue
-
-        read = frame(spark, self.logs.records)
-        words = coverage.words(read)
-        covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
-        copies = ends.states(facts.copies(facts.facts(read)), covered)
-        found = overdue.proven_overdue(copies, read)
-        return found is not None and not found.isEmpty()
-
-
-def test_a_copy_is_stuck_where_its_server_ran_on_beyond_its_timeout(spark: Any) -> None:
-    held = Overdue()
-    held.lives(20)
-    assert held.is_stuck(spark)
-
-
-def test_a_clock_that_was_set_forward_makes_no_copy_stuck(spark: Any) -> None:
-    held = Overdue()
-    held.lives(2)
-    held.now_us += 60 * MINUTE_US
-    held.lives(6)
-    assert not held.is_stuck(spark)
-
-
-def test_nor_does_the_time_in_which_its_server_was_down(spark: Any) -> None:
-    held = Overdue()
-    held.lives(2)
-    held.now_us += 60 * MINUTE_US
-    held.boot = 2
-    held.lives(2)
-    assert not held.is_stuck(spark)
-
-
-def test_copies_that_were_answered_together_prove_nothing_of_each_other(spark: Any) -> None:
-    suspects = Suspects()
-    suspects.taken(stamp_us=1_763_719_210_000_000)
-    suspects.answered(stamp_us=1_763_719_210_000_000)
-    suspects.taken()
-    assert suspects.lost(spark) == set()
