@@ -23,7 +23,6 @@ from typing import Annotated, Any, Final
 import msgspec
 import tomlkit
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from daemon.certificates.files import AUTHORITY_FILE, CERTIFICATE_FILE, REVOCATION_FILE
@@ -36,7 +35,7 @@ from daemon.store.schema import TooNewError
 from daemon.system.private_files import make_directory, sync_directory, write_new
 from daemon.system.version import VERSION
 from daemon.terminal.failure import Failure, because
-from daemon.terminal.output import JsonOption
+from daemon.terminal.output import Console, JsonOption
 
 PUBLIC: Final = (CERTIFICATE_FILE, AUTHORITY_FILE, REVOCATION_FILE)
 """Of a keys directory, by name; without its key a certificate of [tls] is of no use."""
@@ -184,7 +183,7 @@ def _checked(store: BackupResult) -> str:
 def _copy_store(source: Path, target: Path) -> BackupResult:
     columns = (TextColumn("copying the store"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+    with Progress(*columns, console=console, transient=True, disable=not console.can_be_drawn_on) as bars:
         bar = bars.add_task("", total=None)
         return copy_store(source, target, lambda done, total: bars.update(bar, completed=done, total=total))
 

@@ -4,7 +4,6 @@ from typing import Final
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
@@ -13,7 +12,7 @@ from daemon.hops.examine import written
 from daemon.hops.reader import HopLogReader
 from daemon.settings import HOPS
 from daemon.terminal.failure import FAILED, Failure, because
-from daemon.terminal.output import JsonOption
+from daemon.terminal.output import Console, JsonOption
 from daemon.terminal.printable import printable
 
 GAPS_SHOWN_MAX: Final = 100
@@ -69,7 +68,7 @@ def check(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) ->
 
 
 def _show(checked: HopsReport) -> None:
-    console = Console(highlight=False)
+    console = Console()
     for gap in checked.gaps[:GAPS_SHOWN_MAX]:
         numbers = f"{gap.first}" if gap.count == 1 else f"{gap.first} to {gap.last}"
         console.print(Text(f"missing: {numbers}{written(gap.after_us, gap.before_us)}"), soft_wrap=True)

@@ -20,7 +20,7 @@ from daemon.operating.overview import Overview
 from daemon.operating.topics import TopicPage
 from daemon.terminal import screen
 from daemon.terminal.figures import age_shown, count_shown, rate_shown
-from daemon.terminal.output import FOLDED_COLUMNS_MIN, JsonOption, show_table
+from daemon.terminal.output import FOLDED_COLUMNS_MIN, Console, JsonOption, show_table
 from daemon.terminal.printable import printable
 
 COLUMNS: Final = ("topic", "in/s", "out/s", "held", "oldest", "subs")
@@ -51,7 +51,7 @@ def top(
             decoded(line(state, AskOverview()), Overview), decoded(line(state, busiest), TopicPage)
         )
 
-    if not as_json and screen.can_be_drawn():
+    if not as_json and Console().can_be_drawn_on:
         screen.draw(lambda: partial(_drawn, glance()), every_s=every, looks=count)
         return
     looks = 0

@@ -27,16 +27,19 @@ JsonOption = Annotated[bool, typer.Option("--json", help="For programs: one JSON
 
 
 class Console(rich.console.Console):
-    """Standard output, for text with styles."""
+    """Standard output, or standard error, for text with styles."""
 
-    def __init__(self) -> None:
-        is_terminal = sys.stdout.isatty()
+    def __init__(self, *, stderr: bool = False) -> None:
+        is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
         super().__init__(
+            stderr=stderr,
             highlight=False,
             width=None if is_terminal else UNFOLDED_COLUMNS,
             soft_wrap=not is_terminal,
             force_terminal=None if is_terminal or os.environ.get("FORCE_COLOR") else False,
         )
+        self.can_be_drawn_on: Final = is_terminal and self.is_terminal and not self.is_dumb_terminal
+        """Whether it is a terminal with a cursor: no pipe, whatever it passes for, and not TERM=dumb."""
 
     def on_broken_pipe(self) -> None:
         """Leave it to `daemon.cli.main`, as everything else that is printed does."""

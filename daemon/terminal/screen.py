@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, count
 from typing import Any, Final, NoReturn
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.live import Live
 
 LEAVES: Final = b"qQ"
@@ -23,12 +23,6 @@ LEAVES: Final = b"qQ"
 _SIGNALS: Final = (signal.SIGTSTP, signal.SIGWINCH)
 _ENDS: Final = (signal.SIGHUP, signal.SIGQUIT)
 """Of these, `daemon.cli.main` says nothing: a process ends at once."""
-
-
-def can_be_drawn() -> bool:
-    """Whether stdout is a terminal that has a screen: no pipe, whatever it passes for, and not TERM=dumb."""
-    console = Console()
-    return sys.stdout.isatty() and console.is_terminal and not console.is_dumb_terminal
 
 
 def draw(look: Callable[[], Callable[[int], RenderableType]], *, every_s: float, looks: int) -> None:

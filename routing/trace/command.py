@@ -13,10 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 
 from routing.trace.journal import jsonable
-from routing.trace.show import milliseconds, moment, plain, route_tree, summary, table
+from routing.trace.show import (
+    can_be_drawn_on,
+    console,
+    milliseconds,
+    moment,
+    plain,
+    route_tree,
+    summary,
+    table,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +44,6 @@ Day = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="Rows at most.")]
 
-UNFOLDED_COLUMNS = 2_000
 DELIVERIES_SHOWN_MAX = 200
 
 NOT_HERE = "the trace jobs are not installed here; install them with: pip install 'smqpd[trace]'"
@@ -86,17 +93,12 @@ def _writing(what: Path) -> Iterator[None]:
 @contextmanager
 def _steps() -> Iterator[Callable[[str], None]]:
     """Says on standard error what is being done: in one place at a terminal, else a line each."""
-    errors = Console(stderr=True, highlight=False)
-    if not errors.is_terminal:
+    errors = console(stderr=True)
+    if not can_be_drawn_on(errors):
         yield lambda step: print(f"smqpd: {step}", file=sys.stderr, flush=True)
         return
     with errors.status("starting") as status:
         yield lambda step: status.update(step)
-
-
-def _console() -> Console:
-    # A file or a pipe has no width: nothing is folded there.
-    return Console(highlight=False, width=None if sys.stdout.isatty() else UNFOLDED_COLUMNS)
 
 
 def _read(session: "SparkSession", out: str, name: str, day: datetime | None) -> "DataFrame":
@@ -113,7 +115,7 @@ def _print(
         print(json.dumps(jsonable(rows), indent=1))
         return
     shown = [[row[how] if isinstance(how, str) else how(row) for how in columns.values()] for row in rows]
-    _console().print(table(title, list(columns), shown))
+    console().print(table(title, list(columns), shown))
 
 
 @app.command()
@@ -138,7 +140,7 @@ def run(
     if as_json:
         print(json.dumps(jsonable(found), indent=1))
     else:
-        summary(_console(), found, out)
+        summary(console(), found, out)
 
 
 @app.command()
@@ -179,9 +181,9 @@ def route(
         row["proof"] = [asdict(one) for one in proven]
         print(json.dumps(jsonable(row), indent=1))
     else:
-        _console().print(route_tree(row))
+        console().print(route_tree(row))
         rows = ((one.server, one.state, one.sentence) for one in proven)
-        _console().print(table("proven", ("server", "copy", "by its records"), rows))
+        console().print(table("proven", ("server", "copy", "by its records"), rows))
         _print_deliveries(proven)
 
 
@@ -203,7 +205,7 @@ def _print_deliveries(proven: "list[Proof]") -> None:
     more = len(rows) - DELIVERIES_SHOWN_MAX
     title = "deliveries" if more <= 0 else f"deliveries (and {more} more, see --format json)"
     columns = ("server", "subscription", "by", "delivered", "committed")
-    _console().print(table(title, columns, rows[:DELIVERIES_SHOWN_MAX]))
+    console().print(table(title, columns, rows[:DELIVERIES_SHOWN_MAX]))
 
 
 def _proven(session: "SparkSession", out: str, route: dict[str, Any], day: str) -> "list[Proof]":
@@ -364,7 +366,7 @@ def report(
         written = job.page(session, out, day.date().isoformat() if day else None)
     with _writing(page):
         page.write_text(written, encoding="utf-8")
-    _console().print(plain(f"wrote {page}"))
+    console().print(plain(f"wrote {page}"))
 
 
 @app.command()
@@ -374,7 +376,7 @@ def compact(logs: Logs, out: Out, master: Master = None) -> None:
         from routing.trace import compaction
 
         count = compaction.compact(session, logs, out)
-    _console().print(plain(f"{count:,} records in {out}"))
+    console().print(plain(f"{count:,} records in {out}"))
 
 
 @app.command()
@@ -401,7 +403,7 @@ def package(
 
     with _writing(directory):
         script, archive = job.build(directory)
-    _console().print(plain(f"spark-submit --master URL --py-files {archive} {script} run LOGS --out DIR"))
+    console().print(plain(f"spark-submit --master URL --py-files {archive} {script} run LOGS --out DIR"))
 
 
 @app.command()
@@ -434,13 +436,8 @@ def generate(
         jumps=jumps,
         faults=faults,
     )
-    errors = Console(stderr=True, highlight=False)
-    with _writing(out), errors.status("starting") as status:
+    with _writing(out), _steps() as say:
         count = write(
-            plan,
-            out,
-            compress=compress,
-            truth=truth,
-            progress=lambda done: status.update(f"{done:,} messages"),
+            plan, out, compress=compress, truth=truth, progress=lambda done: say(f"{done:,} messages")
         )
-    _console().print(plain(f"{count:,} records of {sites} sites in {out}, the truth in {out / 'truth'}"))
+    console().print(plain(f"{count:,} records of {sites} sites in {out}, the truth in {out / 'truth'}"))

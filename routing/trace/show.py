@@ -1,5 +1,7 @@
 """Tables and trees on a terminal. What came from logs is plain text: no markup, no control characters."""
 
+import os
+import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +13,24 @@ from rich.tree import Tree
 
 from routing.trace.journal import RouteStop, tree
 
+UNFOLDED_COLUMNS = 2_000
 UNKNOWN = "unknown"
+
+
+def can_be_drawn_on(console: Console) -> bool:
+    """Whether it is a terminal with a cursor: no pipe, whatever it passes for, and not TERM=dumb."""
+    return console.file.isatty() and console.is_terminal and not console.is_dumb_terminal
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Standard output or error. A pipe has no width, nothing is folded there; FORCE_COLOR has it styled."""
+    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(
+        stderr=stderr,
+        highlight=False,
+        width=None if is_terminal else UNFOLDED_COLUMNS,
+        force_terminal=None if is_terminal or os.environ.get("FORCE_COLOR") else False,
+    )
 
 
 def plain(value: object) -> Text:
@@ -94,54 +113,52 @@ def _rejected(hop: dict[str, Any]) -> str:
     return f"-> {hop['to']} {meaning}"
 
 
-def summary(console: Console, found: dict[str, Any], out: str) -> None:
+def summary(shown: Console, found: dict[str, Any], out: str) -> None:
     """The end of `smqpd trace run`."""
     messages, logs, balance = found["messages"], found["logs"], found["balance"]
-    console.print(
+    shown.print(
         plain(
             f"{messages['total']:,} messages, {messages['complete']:,} routes complete, "
             f"{messages['partial']:,} in part (logs missing), days {', '.join(found['days'])}"
         )
     )
-    console.print(
+    shown.print(
         plain(f"{logs['records']:,} records of {logs['servers']} servers, {logs['missing'] or 0:,} missing")
     )
     if found["earlier"]:
-        console.print(plain(f"{found['added']:,} of these records are new, the others are of earlier runs"))
+        shown.print(plain(f"{found['added']:,} of these records are new, the others are of earlier runs"))
     for word, what in (
         ("absent", "no log of"),
         ("gaps", "gaps in the log of"),
         ("no_heartbeat", "no heartbeat of"),
     ):
         if logs[word]:
-            console.print(plain(f"{what} {', '.join(logs[word])}"))
+            shown.print(plain(f"{what} {', '.join(logs[word])}"))
     aside = found["aside"]
     for reason, count in aside["reasons"].items():
-        console.print(plain(f"{count:,} lines set aside: {reason}"))
+        shown.print(plain(f"{count:,} lines set aside: {reason}"))
     if aside["damaged"]:
-        console.print(plain("changed since they were closed: " + ", ".join(aside["damaged"])))
+        shown.print(plain("changed since they were closed: " + ", ".join(aside["damaged"])))
     if aside["servers"]:
-        console.print(
-            plain("of servers " + ", ".join(f"{name} ({n})" for name, n in aside["servers"].items()))
-        )
+        shown.print(plain("of servers " + ", ".join(f"{name} ({n})" for name, n in aside["servers"].items())))
     known = {name: count for name, count in balance.items() if name != "closes" and count}
-    console.print(
+    shown.print(
         plain(
             "balance: "
             + ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in known.items())
             + ("; closes" if balance["closes"] else "; does not close")
         )
     )
-    console.print(
+    shown.print(
         plain(
             "held copies, as the servers state them: "
             + ", ".join(f"{word} {count}" for word, count in found["holdings"].items())
         )
     )
     if found["anomalies"]:
-        console.print(
+        shown.print(
             plain(
                 "anomalies: " + ", ".join(f"{word} {count:,}" for word, count in found["anomalies"].items())
             )
         )
-    console.print(plain(f"tables in {out}"))
+    shown.print(plain(f"tables in {out}"))

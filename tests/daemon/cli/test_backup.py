@@ -22,6 +22,9 @@ from daemon.store.backup import copy_store
 from daemon.store.store import Store
 from daemon.system import private_files
 from daemon.system.private_files import write_new
+from tests.support.command_line import CommandLine
+from tests.support.process import PRETENCES
+from tests.support.terminal import terminal
 
 SITE = ("accounts.toml", "smqpd.id", "smqpd.toml", "state/smqpd.db")
 
@@ -71,6 +74,24 @@ def test_the_copy_of_a_running_site_is_a_site(
     copy = Store(tmp_path / "copy/state/smqpd.db")
     assert copy.site.boot == store.site.boot + 1
     copy.close()
+
+
+async def test_a_terminal_shows_how_far_it_is(site: Path, store: Store, tmp_path: Path) -> None:
+    smqpd = CommandLine(tmp_path)
+    words = smqpd.arguments("backup", str(tmp_path / "copy"), "--site", str(site))
+    async with terminal(words, smqpd.environment) as at:
+        assert await at.exit_code() == 0
+    assert "copying the store" in at.shown
+
+
+@pytest.mark.parametrize("pretence", PRETENCES)
+async def test_a_pipe_is_not_drawn_on_whatever_it_passes_for(
+    site: Path, store: Store, tmp_path: Path, pretence: str
+) -> None:
+    done = await CommandLine(tmp_path, **{pretence: "1"})(
+        "backup", str(tmp_path / "copy"), "--site", str(site)
+    )
+    assert (done.exit_code, done.error) == (0, "")
 
 
 def test_the_copy_has_the_same_peers(

@@ -1,13 +1,16 @@
 """`smqpd trace` on the command line."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from typer.testing import CliRunner
 
 from routing.trace.command import app
+from tests.support.process import PRETENCES, ROOT, inherited
 from tests.support.traced import Traced
 
 
@@ -76,6 +79,20 @@ def test_what_cannot_be_written_is_an_error_in_one_line(run: Any, tmp_path: Path
         done = run(*command)
         assert done.exit_code == 1
         assert done.stderr.splitlines()[-1].startswith(f"smqpd: {taken} cannot be written: ")
+
+
+@pytest.mark.parametrize("pretence", PRETENCES)
+async def test_a_pipe_is_not_drawn_on_whatever_it_passes_for(tmp_path: Path, pretence: str) -> None:
+    command = "from routing.trace.command import app; app()"
+    done = await trio.run_process(
+        [sys.executable, "-c", command, "generate", "--out", str(tmp_path), "--messages", "10"],
+        capture_stdout=True,
+        capture_stderr=True,
+        env={**inherited(), "PYTHONPATH": str(ROOT), pretence: "1"},
+    )
+    assert done.stderr == b""
+    assert done.stdout.decode().endswith(f"the truth in {tmp_path / 'truth'}\n")
+    assert b"\x1b" not in done.stdout
 
 
 def test_generate_writes_packed_logs_and_the_truth(run: Any, tmp_path: Path) -> None:
