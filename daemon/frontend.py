@@ -46,6 +46,8 @@ from daemon.operating.topics import TopicOrder as TopicOrder
 from daemon.operating.topics import TopicPage as TopicPage
 from daemon.operating.topics import TopicStatus as TopicStatus
 from daemon.operating.topics import TopicSummary as TopicSummary
+from daemon.settings import PORT_PATTERN as PORT_PATTERN
+from daemon.settings import YEAR_S as YEAR_S
 from daemon.settings import ConfigError as ConfigError
 from daemon.settings import Limits as Limits
 from daemon.settings import ListenAddress as ListenAddress

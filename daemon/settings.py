@@ -52,7 +52,7 @@ PORT_PATTERN: Final = r"(\d{1,4}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6
 ListenAddress = Annotated[
     str,
     msgspec.Meta(
-        pattern=rf"^([^:\[\]\s/]+|\[[0-9A-Fa-f:.]+\]):{PORT_PATTERN}$",
+        pattern=rf"^([^:\[\]\s/]+|\[[0-9A-Fa-f:.]+\]):{PORT_PATTERN}\Z",
         extra={"expected": "`host:port`, `[v6]:port` or `*:port`"},
     ),
 ]
@@ -101,7 +101,7 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True):
         text(
             "The name of this site, `host` or `host:port`, unique in the federation. It is part of every"
             " Smuid and system topic, so a store keeps the name that it began with.",
-            rf"^{OWN_NAME_PATTERN}$",
+            rf"^{OWN_NAME_PATTERN}\Z",
             OWN_NAME_EXPECTED,
         ),
     ]
@@ -113,7 +113,7 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         text(
             "`host:port` that clients are told to go to while this site drains; empty for none.",
-            rf"^{SERVER_PATTERN}$|^$",
+            rf"^(?:{SERVER_PATTERN})?\Z",
             "`host:port`, or empty",
         ),
     ] = ""

@@ -50,7 +50,7 @@ SERVER_EXPECTED: Final = "a server name (a lower-case host, optionally with :por
 OWN_NAME_MAX: Final = 190
 """Characters of a site's own name: with a boot and two record numbers it is the name of a file, 255 bytes."""
 
-OWN_NAME_PATTERN: Final = rf"(?=.{{1,{OWN_NAME_MAX}}}$){SERVER_PATTERN}"
+OWN_NAME_PATTERN: Final = rf"(?=.{{1,{OWN_NAME_MAX}}}\Z){SERVER_PATTERN}"
 OWN_NAME_EXPECTED: Final = f"{SERVER_EXPECTED} of at most {OWN_NAME_MAX} characters"
 TOPIC_EXPECTED: Final = "a topic (1 to 255 bytes of UTF-8 without white space, control characters or / * # >)"
 

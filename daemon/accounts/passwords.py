@@ -18,7 +18,8 @@ PASSWORD_BYTES_MAX: Final = 1_024
 """What is longer is no password; it is refused before it is hashed."""
 
 PHC_PATTERN: Final = (
-    r"^\$argon2id\$v=19\$m=[1-9][0-9]{1,5},t=[1-9][0-9]?,p=[1-9]\$[A-Za-z0-9+/]{11,64}\$[A-Za-z0-9+/]{22,86}$"
+    r"^\$argon2id\$v=19\$m=[1-9][0-9]{1,5},t=[1-9][0-9]?,p=[1-9]"
+    r"\$[A-Za-z0-9+/]{11,64}\$[A-Za-z0-9+/]{22,86}\Z"
 )
 """Bounds the cost too: a hash may ask for 1 GB at most."""
 

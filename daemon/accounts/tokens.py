@@ -30,7 +30,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
 
     hash: Annotated[
         str,
-        msgspec.Meta(pattern="^[0-9a-f]{64}$", extra={"expected": "a digest; see `smqpd account token`"}),
+        msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z", extra={"expected": "a digest; see `smqpd account token`"}),
     ]
     created: Time
     expires: Time | None = None

@@ -64,7 +64,7 @@ def backup(
     administrator's login. `smqpd restore` makes a site of it.
     """
     file, settings = config_file(config), read_settings(config)
-    if target.exists() or target.is_symlink():
+    if os.path.lexists(target):
         raise Failure(f"{target} exists already; a backup overwrites nothing, choose another name")
     made = None
     try:

@@ -41,7 +41,7 @@ from daemon.certificates.files import (
 from daemon.certificates.identity import server_name_of
 from daemon.certificates.trust import Trust
 from daemon.system.private_files import make_directory
-from daemon.terminal.failure import USAGE, Failure
+from daemon.terminal.failure import USAGE, Failure, because
 from daemon.terminal.output import JsonOption, show_table
 from routing.errors import Refusal
 
@@ -262,7 +262,7 @@ def _refusals() -> Iterator[None]:
     except Refusal as refusal:  # of a name as it was given
         raise Failure(refusal.text, USAGE) from None
     except (CertificateError, OSError) as error:
-        raise Failure(str(error)) from None
+        raise Failure(because(error)) from None
 
 
 def _tell(as_json: bool, data: Any, text: str) -> None:

@@ -58,7 +58,7 @@ def init(
     try:
         made = make_site(directory, name, chosen, installed_plugins())
     except FileExistsError as error:
-        raise Failure(f"{error}; choose another directory, or remove it") from None
+        raise Failure(f"{because(error)}; choose another directory, or remove it") from None
     except OSError as error:
         raise Failure(f"cannot make a site in {directory}: {error.strerror}") from None
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from daemon.configuration.config import load, read_toml
+from daemon.configuration.config import load, read_path, read_toml
 from daemon.configuration.discovery import installed_plugins
 from daemon.settings import ConfigError, Settings, SiteSettings
-from daemon.terminal.failure import Failure
+from daemon.terminal.failure import Failure, because
 
 
 def _config_option(*names: str) -> Any:
@@ -30,13 +30,15 @@ DEFAULT_CONFIG = Path("smqpd.toml")
 def config_file(config: Path) -> Path:
     """The file that `--config` or `--site` names. Raises Failure where there is none."""
     file = config / DEFAULT_CONFIG if os.path.isdir(config) else config
+    advice = "--config names a site's configuration, `smqpd init DIR` makes a site"
     try:
         file.stat()
     except FileNotFoundError:
-        advice = "--config names a site's configuration, `smqpd init DIR` makes a site"
         raise Failure(f"there is no {file}; {advice}") from None
-    except OSError:  # whoever reads it says what is wrong
+    except PermissionError:  # whoever reads it says what is wrong
         pass
+    except OSError as error:
+        raise Failure(f"{because(error)}; {advice}") from None
     return file
 
 
@@ -46,11 +48,15 @@ def read_settings(config: Path) -> Settings:
 
 
 def state_directory(config: Path) -> Path:
-    """Where the site is asked; also where its configuration is bad, since it then goes on with the rest."""
+    """Where the site is asked; also where the rest of its configuration is bad, since it then goes on.
+
+    Raises ConfigError, Failure.
+    """
     file = config_file(config)
     try:
-        site: Any = read_toml(file).get("site")
-        named = str(site["state_directory"])
-    except (ConfigError, KeyError, TypeError):
-        named = str(SiteSettings(server_name="x").state_directory)
-    return file.absolute().parent / Path(named).expanduser()
+        site = read_toml(file).get("site")
+    except ConfigError:
+        site = None
+    default = str(SiteSettings(server_name="x").state_directory)
+    named = site.get("state_directory", default) if isinstance(site, dict) else default
+    return read_path(file, "site.state_directory", named)

@@ -84,6 +84,14 @@ def parse_toml(path: Path, data: bytes) -> dict[str, Any]:
         raise ConfigError(path, "", f"is not TOML: {error}") from None
 
 
+def read_path(path: Path, key: str, value: object) -> Path:
+    """What `value`, at `key` of the file, is as a path, without the rest of the file. Raises ConfigError."""
+    try:
+        return path.absolute().parent / Path(_path_of(Path, value))
+    except ValueError as error:
+        raise ConfigError(path, key, str(error)) from None
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """`; did you mean X?` where something known is near, else what is known."""
     names = sorted(known)
@@ -192,9 +200,15 @@ def _bare(kind: inspect.Type) -> inspect.Type:
 
 
 def _path_of(kind: type[Any], value: Any) -> Any:
-    if kind is not Path or not isinstance(value, str) or not value or "\0" in value:
+    if kind is not Path or not isinstance(value, str) or not value:
         raise ValueError("expected the path of a file, in quotes")
-    return Path(value).expanduser()
+    if "\0" in value:
+        raise ValueError("no path has a null character in it")
+    try:
+        return Path(value).expanduser()
+    except RuntimeError:
+        home = Path(value).parts[0]
+        raise ValueError(f"where {home} is is not known here; write the path out") from None
 
 
 def _anchored(settings: Any, directory: Path) -> Any:

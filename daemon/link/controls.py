@@ -96,7 +96,7 @@ class NameClaimed(msgspec.Struct, frozen=True):
     The link that there is stays; the other one was refused.
     """
 
-    remote: Annotated[str, msgspec.Meta(pattern=r"^[\x21-\x7e]{1,100}$")]
+    remote: Annotated[str, msgspec.Meta(pattern=r"^[\x21-\x7e]{1,100}\Z")]
 
 
 def transfer_flags(query: int, earlier: tuple[int, ...]) -> tuple[str, ...]:

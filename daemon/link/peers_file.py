@@ -32,7 +32,7 @@ from routing.patterns import check_pattern
 
 EVERYTHING: Final = ("#",)
 PEERS_MAX: Final = 1_000
-ADDRESS: Final = r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]):[1-9][0-9]{0,4}$"
+ADDRESS: Final = r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]):[1-9][0-9]{0,4}\Z"
 
 
 class PeerEntry(msgspec.Struct, frozen=True, kw_only=True):

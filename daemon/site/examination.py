@@ -28,6 +28,7 @@ from daemon.site.finding import Finding, Part
 from daemon.site.lock import LOCK
 from daemon.site.state_mark import INSTALLATION, check_state
 from daemon.store.reserve import RESERVE
+from daemon.terminal.failure import because
 
 LINKS_SOCKET: Final = "smqp-links"
 """The name of a socket that the service manager opens for peers."""
@@ -98,8 +99,8 @@ def examine(
     """
     found = Examination(settings)
 
-    def refuse(part: Part, problem: object) -> None:
-        found.findings.append(Finding(part, "refused", str(problem)))
+    def refuse(part: Part, error: Exception) -> None:
+        found.findings.append(Finding(part, "refused", because(error)))
 
     try:
         found.accounts = read_accounts(settings.site.accounts_file)
@@ -170,7 +171,7 @@ def _of_front_ends(
             for problem in plugin.check(table_settings, accounts):
                 yield Finding("front ends", "warning", f"[plugins.{name}]: {problem}")
         except (ConfigError, OSError) as error:
-            yield Finding("front ends", "refused", str(error))
+            yield Finding("front ends", "refused", because(error))
 
 
 def _of_addresses(settings: Settings, passed: Collection[str]) -> Iterator[Finding]:
@@ -245,4 +246,4 @@ def _of_state(config: Path, settings: Settings) -> Iterator[Finding]:
                 return
         check_state(config, settings.site)
     except (ConfigError, OSError) as error:
-        yield Finding("state", "refused", str(error))
+        yield Finding("state", "refused", because(error))

@@ -26,6 +26,7 @@ from daemon.site.finding import Finding, Part
 from daemon.site.links import SiteLinks
 from daemon.site.standing import said
 from daemon.system import log, open_files
+from daemon.terminal.failure import because
 
 logger = logging.getLogger(__name__)
 
@@ -167,7 +168,7 @@ class SiteFiles:
         try:
             take_on()
         except OSError as error:  # a site that begins to link writes to its disk
-            yield Finding(part, "refused", f"it cannot be taken on: {error}")
+            yield Finding(part, "refused", f"it cannot be taken on: {because(error)}")
         except Exception as error:
             self._broker.mishaps.note(f"a reload ({part})", error)
             yield Finding(part, "refused", _OWN_ERROR)

@@ -28,7 +28,7 @@ from daemon.system import log, open_files
 from daemon.system.outlasting import OutlastingMemory
 from daemon.system.systemd import Notifier, Passed, passed
 from daemon.system.version import VERSION
-from daemon.terminal.failure import Failure
+from daemon.terminal.failure import Failure, because
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def main(config: Path, settings: Settings) -> None:
         with state_lock(settings.site.state_directory):
             trio.run(_run, config, settings, notifier, given, asked)
     except OSError as error:
-        raise Failure(f"{settings.site.state_directory} cannot be used: {error}") from None
+        raise Failure(f"{settings.site.state_directory} cannot be used: {because(error)}") from None
     except StateInUseError as error:
         raise Failure(str(error)) from None
     except BaseExceptionGroup as group:

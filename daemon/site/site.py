@@ -46,6 +46,7 @@ from daemon.system.limited_log import LimitedLog
 from daemon.system.outlasting import OutlastingMemory
 from daemon.system.systemd import Notifier
 from daemon.system.version import VERSION
+from daemon.terminal.failure import because
 from routing.errors import Refusal
 from routing.rights import Operating
 
@@ -378,7 +379,7 @@ async def serve_site(
         try:
             links = SiteLinks(settings, broker, opened.boot, found.peers, found.keys, sockets)
         except OSError as error:
-            raise StartError(f"{settings.site.state_directory} cannot be used: {error}") from None
+            raise StartError(f"{settings.site.state_directory} cannot be used: {because(error)}") from None
         site = RunningSite(config, installed, found, accounts, broker, links, suid, notifier, passed)
         await opened.start(site.files.expiry.look, give_back)
         opened.tasks.start_soon(broker.mishaps.keep_going, "what operators are shown", site.operations.run)

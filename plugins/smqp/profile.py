@@ -120,7 +120,7 @@ def read_profile(
     tls_name: str | None,
 ) -> Profile:
     """Put a profile together. Raises Failure."""
-    if site is not None and site.is_file():  # the daemon's commands take the configuration itself, too
+    if site is not None and os.path.isfile(site):  # the daemon's commands take the configuration itself, too
         site = site.parent
     login = _read_login(site / LOGIN_FILE) if site is not None else None
     server = server or (login.server if login else None) or "127.0.0.1"
@@ -154,17 +154,22 @@ def _split_server(server: str) -> tuple[str, int]:
     else:
         host, _, port = server.partition(":")
         good = bool(host)
-    if not good or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
+    if not good or (port and not _is_port(port)):
         raise Failure(f"{server!r} is no server; give HOST, HOST:PORT or [V6]:PORT", USAGE)
     return host, int(port) if port else DEFAULT_PORT
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536
 
 
 def _read_password(account: str, password_file: Path | None, login: _Login | None) -> str:
     if password_file is not None:
         try:
             first_line = password_file.read_text().partition("\n")[0].rstrip("\r")
-        except OSError as error:
-            raise Failure(f"{password_file} cannot be read: {error.strerror}", USAGE) from None
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
+            raise Failure(f"{password_file} cannot be read: {reason}", USAGE) from None
         if not first_line:
             raise Failure(f"{password_file} begins with an empty line, and should with a password", USAGE)
         return first_line

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from daemon.frontend import ListenAddress
+from daemon.frontend import YEAR_S, ListenAddress, text
 from routing.message import DEPTH_UNLIMITED
 
 
@@ -31,9 +31,14 @@ class StompSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     listen_websocket_tls: Annotated[
         tuple[ListenAddress, ...], _note("Addresses of WebSocket over TLS; the port is usually 15673.")
     ] = ()
-    channel: Annotated[str, _note("The channel of a login that names none with the header client-id.")] = (
-        "stomp"
-    )
+    channel: Annotated[
+        str,
+        text(
+            "The channel of a login that names none with the header client-id.",
+            r"^[A-Za-z0-9._-]{1,64}\Z",
+            "the name of a channel: 1 to 64 letters, digits or . _ -",
+        ),
+    ] = "stomp"
     depth: Annotated[
         int,
         msgspec.Meta(
@@ -75,7 +80,9 @@ class StompSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     heart_beat_grace: Annotated[
         float,
         msgspec.Meta(
-            description="A client is given up after so many of its heart-beat intervals without a byte.", ge=1
+            description="A client is given up after so many of its heart-beat intervals without a byte.",
+            ge=1,
+            le=1_000,
         ),
     ] = 2.5
     lock_s: Annotated[
@@ -84,6 +91,7 @@ class StompSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             description="How long a message waits for its ACK before it goes to another subscriber, where the"
             " subscription has no header visibility.",
             gt=0,
+            le=YEAR_S,
         ),
     ] = 1_800.0
     prefetch: Annotated[

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from daemon.frontend import count, note, seconds, text
+from daemon.frontend import PORT_PATTERN, count, note, seconds, text
 
 TABLE: Final = Path("[plugins.xmpp]")
 """Named where a problem is in the configuration itself, whose file a front end does not know."""
@@ -34,7 +34,7 @@ class XmppSettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         text(
             "The component's name, as configured at the XMPP server.",
-            r"^$|^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$",
+            r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)?\Z",
             "a host name in lower case",
         ),
     ] = ""
@@ -42,7 +42,7 @@ class XmppSettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         text(
             "`host:port` of the XMPP server's component listener.",
-            r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?:[1-9][0-9]{0,4}$",
+            rf"^[A-Za-z0-9]([A-Za-z0-9.-]{{0,251}}[A-Za-z0-9])?:(?!0){PORT_PATTERN}\Z",
             "`host:port`",
         ),
     ] = "127.0.0.1:5347"

@@ -53,7 +53,7 @@ class LinkNews(msgspec.Struct, frozen=True, omit_defaults=True):
     limits_out: bool = False
 
 
-FeatureWord = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+FeatureWord = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}\Z")]
 
 
 class SiteNews(msgspec.Struct, frozen=True, omit_defaults=True):
