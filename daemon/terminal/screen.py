@@ -64,8 +64,15 @@ def _on_screen(
 def _wait(keys: int | None, noticed: int, seconds: float) -> tuple[bytes, bytes]:
     """Keys, or numbers of signals, or nothing once the time is over. A terminal that is gone leaves, too."""
     ready, _, _ = select.select([noticed] if keys is None else [noticed, keys], [], [], seconds)
-    pressed = os.read(keys, 100) or LEAVES if keys is not None and keys in ready else b""
+    pressed = _pressed(keys) if keys is not None and keys in ready else b""
     return pressed, os.read(noticed, 100) if noticed in ready else b""
+
+
+def _pressed(keys: int) -> bytes:
+    try:
+        return os.read(keys, 100) or LEAVES
+    except OSError:  # EIO: whoever had the terminal has gone without us
+        return LEAVES
 
 
 @contextmanager

@@ -66,9 +66,17 @@ class Terminal:
 
 @asynccontextmanager
 async def terminal(
-    words: list[str], environment: dict[str, str], *, columns: int = 80, kind: str = "xterm"
+    words: list[str],
+    environment: dict[str, str],
+    *,
+    columns: int = 80,
+    kind: str = "xterm",
+    keyboard: int | None = None,
 ) -> AsyncIterator[Terminal]:
-    """Run a command at a terminal, its own session with it; killed at the end where it runs still."""
+    """Run a command at a terminal, its own session with it; killed at the end where it runs still.
+
+    `keyboard` is what it reads in the place of what is typed.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     kept = {name: value for name, value in environment.items() if name not in ("COLUMNS", "NO_COLOR")}
@@ -77,12 +85,12 @@ async def terminal(
         for number in (signal.SIGHUP, signal.SIGQUIT):  # which a nohup above us has ignored
             signal.signal(number, signal.SIG_DFL)
         os.setsid()
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        fcntl.ioctl(1, termios.TIOCSCTTY, 0)
 
     try:
         process = await trio.lowlevel.open_process(
             words,
-            stdin=theirs,
+            stdin=theirs if keyboard is None else keyboard,
             stdout=theirs,
             stderr=theirs,
             preexec_fn=take_terminal,

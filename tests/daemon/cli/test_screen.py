@@ -1,6 +1,7 @@
 """A screen that is drawn again and again: which keys it hears, and how often it looks."""
 
 import os
+import pty
 import signal
 import sys
 
@@ -37,6 +38,18 @@ async def test_keys_that_mean_nothing_have_it_look_no_sooner() -> None:
         assert await at.exit_code() == 0
     assert "look 1 at 100" in at.shown
     assert "look 2" not in at.shown
+
+
+async def test_a_keyboard_that_is_gone_leaves_it() -> None:
+    keyboard, other_end = pty.openpty()
+    os.close(other_end)  # each reading of it fails from here on (EIO)
+    try:
+        async with terminal(drawing(looks=2), ENVIRONMENT, keyboard=keyboard) as at:
+            assert await at.exit_code() == 0
+    finally:
+        os.close(keyboard)
+    assert "look 1" in at.shown
+    assert "Traceback" not in at.shown
 
 
 async def test_the_count_of_looks_goes_on_after_a_stop() -> None:
