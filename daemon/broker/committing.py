@@ -12,6 +12,7 @@ each, and one where little happens should wait for nothing:
 """
 
 import math
+import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -62,6 +63,7 @@ class Commits:
         self._trusts_at = 0.0
         self._begins_at = 0.0  # 0 for at once
         self._average_s = 2 * IN_PLACE_S
+        self._failed_after_s = 0.0
 
     @property
     def patience_s(self) -> float:
@@ -89,21 +91,33 @@ class Commits:
         """
         gather_s = min((decisions - FEW_DECISIONS) * GATHER_S_PER_DECISION, self.gather_max_s)
         self._begins_at = trio.current_time() + gather_s if gather_s > 0 else 0.0
-        if (
-            self._average_s < self.in_place_s
-            and not self._beside
-            and (not self._trusts_at or trio.current_time() >= self._trusts_at)
-        ):
-            self._trusts_at = 0.0
-            took_s = self._timed_commit()
-        else:
-            took_s = await self.in_thread(self._timed_commit)
-        if took_s > STALL_S and not self._beside and self.in_place_s < math.inf:
-            self._trusts_at = trio.current_time() + DISTRUST_S
-        self._average_s += SMOOTHING * (took_s - self._average_s)
+        try:
+            if (
+                self._average_s < self.in_place_s
+                and not self._beside
+                and (not self._trusts_at or trio.current_time() >= self._trusts_at)
+            ):
+                self._trusts_at = 0.0
+                took_s = self._timed_commit()
+            else:
+                took_s = await self.in_thread(self._timed_commit)
+        except sqlite3.Error:
+            # one that came at once says nothing of how fast the disk is
+            self._learn(max(self._failed_after_s, self._average_s))
+            raise
+        self._learn(took_s)
         self._took_s.note(took_s)
 
     def _timed_commit(self) -> float:
         began = time.perf_counter()
-        self._store.commit()
+        try:
+            self._store.commit()
+        except sqlite3.Error:
+            self._failed_after_s = time.perf_counter() - began
+            raise
         return time.perf_counter() - began
+
+    def _learn(self, took_s: float) -> None:
+        if took_s > STALL_S and not self._beside and self.in_place_s < math.inf:
+            self._trusts_at = trio.current_time() + DISTRUST_S
+        self._average_s += SMOOTHING * (took_s - self._average_s)

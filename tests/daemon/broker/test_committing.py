@@ -112,6 +112,32 @@ async def test_after_a_commit_that_took_long_none_is_waited_for_in_place_for_a_w
     assert await commit() == 1
 
 
+async def test_a_commit_that_took_long_and_failed_counts_as_one_that_took_long(
+    store: Store, mock_clock: MockClock
+) -> None:
+    commits, threads = Commits(store, Histogram()), []
+    commits.in_place_s = 1000.0
+
+    async def in_thread(commit: Callable[[], float]) -> float:
+        threads.append(commit)
+        return commit()
+
+    def fail_after(seconds: float) -> Callable[[], None]:
+        def fail() -> None:
+            time.sleep(seconds)
+            raise sqlite3.OperationalError("disk I/O error")
+
+        return fail
+
+    commits.in_thread = in_thread
+    for seconds, in_threads in ((0.0, 0), (2 * STALL_S, 0), (0.0, 1)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(store, "commit", fail_after(seconds))
+            with pytest.raises(sqlite3.OperationalError):
+                await commits.commit(1)
+        assert len(threads) == in_threads
+
+
 async def test_an_acknowledgement_shares_the_transaction_of_the_next_message(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
