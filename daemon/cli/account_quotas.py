@@ -14,7 +14,7 @@ from daemon.control.operators import AskAccounts
 from daemon.operating.accounts import AccountStatus, Used
 from daemon.settings import OwnQuotas, Quotas, Settings
 from daemon.terminal.failure import UNREACHABLE, USAGE, Failure
-from daemon.terminal.figures import bytes_shown
+from daemon.terminal.figures import bytes_shown, exactly
 from daemon.terminal.output import JsonOption, show_table
 
 
@@ -133,7 +133,7 @@ def _uses(found: AccountQuotas) -> list[tuple[str, str]]:
     """What is used of what may be, such as `2 of 10`."""
     quotas, used = found.quotas, found.used or Used()
     rate, burst = quotas.publish_rate_per_s_max, quotas.publish_burst_max
-    pace = f"{rate:g}/s" + (f", {burst} at once" if burst else "") if rate else "-"
+    pace = f"{exactly(rate)}/s" + (f", {burst:,} at once" if burst else "") if rate else "-"
 
     def of(now: str, most: str, bounded: float) -> str:
         shown = now if found.used is not None else "?"

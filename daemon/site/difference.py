@@ -9,6 +9,7 @@ from daemon.accounts.accounts_file import Account
 from daemon.link.peers_file import PeerEntry
 from daemon.settings import Settings
 from daemon.site.finding import Finding
+from daemon.terminal.figures import exactly
 
 Takes = Literal["reload", "restart"]
 
@@ -101,7 +102,7 @@ def _account(account: Account | None) -> str:
         for name, value in rights.items()
         if value
     ]
-    quotas = [f"{name} {value:g}" for name, value in account.quotas.given.items()]
+    quotas = [f"{name} {exactly(value)}" for name, value in account.quotas.given.items()]
     tokens = [f"token {name}" for name in account.tokens]
     return ", ".join(["disabled" if account.disabled else "enabled", *held, *quotas, *tokens])
 

@@ -3,15 +3,20 @@
 from datetime import UTC, datetime
 from typing import Final
 
-_UNITS: Final = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+_UNITS: Final = (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 def bytes_shown(size: int) -> str:
     """`12.3 MB`, by powers of ten."""
     for unit, length in _UNITS:
-        if size >= length:
+        if size >= 0.9995 * length:  # of the unit below it would be 1000
             return f"{_three_digits(size / length)} {unit}"
     return f"{size} B"
+
+
+def exactly(number: float) -> str:
+    """`1,234.5`: every digit, of a number that somebody has set."""
+    return f"{int(number) if number == int(number) else number:,}"
 
 
 def rate_shown(per_s: float, none: str = "-") -> str:
@@ -40,4 +45,4 @@ def age_shown(seconds: float | None) -> str:
 
 
 def _three_digits(number: float) -> str:
-    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"

@@ -1,0 +1,48 @@
+"""Numbers for people: short where they were measured, whole where somebody has set them."""
+
+from pathlib import Path
+
+import pytest
+
+from daemon.terminal.figures import bytes_shown, exactly, rate_shown
+from tests.support.process import daemon
+from tests.support.running import RunningSite
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_000, "1 kB"),
+        (999_499, "999 kB"),
+        (999_500, "1 MB"),
+        (999_999_999_999, "1 TB"),
+        (2**53, "9.01 PB"),
+    ],
+)
+def test_a_size_has_three_digits_and_the_unit_that_fits(size: int, shown: str) -> None:
+    assert bytes_shown(size) == shown
+
+
+def test_a_rate_of_many_digits_is_read_in_thousands() -> None:
+    assert [rate_shown(rate) for rate in (0, 0.5, 99.94, 12_345.6, 123_456_789_012)] == [
+        "-", "0.5", "99.9", "12,346", "123,456,789,012",
+    ]  # fmt: skip
+
+
+def test_what_was_set_is_shown_with_all_its_digits() -> None:
+    assert [exactly(number) for number in (0, 1.0, 0.5, 1_234_567, 12_345_678.5, 2**53)] == [
+        "0", "1", "0.5", "1,234,567", "12,345,678.5", "9,007,199,254,740,992",
+    ]  # fmt: skip
+
+
+async def test_quotas_are_told_as_they_were_set(tmp_path: Path) -> None:
+    site = RunningSite(tmp_path / "site")
+    async with daemon(site.config) as running:
+        shown = await site.printed(
+            "account", "quotas", "eve", "--publish-rate", "1234567", "--held-messages", "12345678"
+        )
+    assert "publish     1,234,567/s\n" in shown
+    assert "held        0 of 12,345,678\n" in shown
+    assert "publish_rate_per_s_max 1,234,567, held_messages_max 12,345,678" in running.log
