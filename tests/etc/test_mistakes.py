@@ -1,13 +1,26 @@
 """The mistakes of the operator's guide: each is made, and what the guide shows is what is seen."""
 
 import re
+import socket
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import trio
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.x509.oid import NameOID
 
+from daemon.certificates.authority import Authority
 from daemon.terminal.failure import FAILED
+from plugins.smqp.client import session
+from routing.errors import Refusal
+from tests.support.command_line import CommandLine, Result
+from tests.support.keys import write_keys
+from tests.support.patience import PATIENCE_S
 from tests.support.process import ROOT, SMQPD_RUN, Daemon, daemon, environment
 from tests.support.running import RunningSite, message
 
@@ -138,3 +151,95 @@ async def test_the_name_of_the_server_is_changed(site: RunningSite) -> None:
         pass
     edit(site.config, '"alpha.example"', '"beta.example"')
     assert shows(await refused_start(site), guide("`server_name` changed")[0])
+
+
+async def test_the_port_is_taken(site: RunningSite) -> None:
+    said = guide("its port taken by something else")[0]
+    with socket.create_server(("127.0.0.1", site.port)):
+        assert shows(await refused_start(site), said)
+        code, _, warned = await site.command("config", "check")
+    assert code == 0
+    assert shows(warned, f"127.0.0.1:{site.port} cannot be listened on now: {said.rpartition(': ')[2]}")
+
+
+async def test_a_client_has_an_old_password(site: RunningSite) -> None:
+    answer, logged = guide("a client with an old password")
+    async with daemon(site.config) as running:
+        stream = await trio.open_tcp_stream("127.0.0.1", site.port)
+        with pytest.raises(Refusal) as refused:
+            async with session(stream, "eve", "an old one"):
+                pass
+        assert shows(str(refused.value), answer)
+        assert shows(running.log, logged.replace("ada", "eve"))
+
+
+async def test_a_certificate_is_not_renewed(site: RunningSite) -> None:
+    said = guide("a certificate not renewed")[0]
+    expire(site.config.parent / "keys")
+    async with daemon(site.config) as running:
+        assert shows(running.log, said)
+        assert shows((await site.command("status"))[1], said)
+        code, out, _ = await site.command("check", "certificates")
+        assert code == 2
+        assert shows(out, said.partition(";")[0])
+        await goes_on(site, running)
+
+
+async def test_the_certificate_of_another_site_is_copied(site: RunningSite, tmp_path: Path) -> None:
+    keys, now = site.config.parent / "keys", datetime.now(UTC)
+    authority = Authority.create(tmp_path / "ca", "test", 400, now)
+    write_keys(authority, "alpha.example", keys, now)
+    async with daemon(site.config) as running:
+        write_keys(authority, "c.example", keys, now)
+        assert shows(
+            await refused_reload(site),
+            guide("the certificate of another site")[0].replace("b.example", "alpha.example"),
+        )
+        await goes_on(site, running)
+
+
+async def test_the_limit_of_open_files_is_too_low(site: RunningSite) -> None:
+    async with daemon(site.config, within=("sh", "-c", 'ulimit -n 1024; exec "$@"', "sh")) as running:
+        assert shows(running.log, guide("the limit of open files too low")[0])
+        await goes_on(site, running)
+
+
+async def test_a_topic_is_deleted_that_somebody_reads(site: RunningSite, tmp_path: Path) -> None:
+    said = guide("a topic deleted that somebody reads")[0]
+    seen: list[Result] = []
+
+    async def read() -> None:
+        seen.append(await CommandLine(tmp_path)("sub", "work", "--site", str(site.config.parent)))
+
+    async with daemon(site.config) as running, trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        with trio.fail_after(PATIENCE_S):
+            while (await site.command("topic", "show", "work"))[0] == FAILED:
+                pass
+        await site.printed("topic", "delete", "work", "--yes")
+        nursery.cancel_scope.deadline = trio.current_time() + PATIENCE_S
+    [ended] = seen
+    assert ended.exit_code == FAILED
+    assert shows(ended.error, said)
+    assert re.search(r"deleted work\b.* by \S+ \(control\)", running.log)
+
+
+def expire(keys: Path) -> None:
+    """A certificate of clients that has ended, for the key that is there."""
+    key = load_pem_private_key((keys / "tls.key").read_bytes(), None)
+    assert isinstance(key, EllipticCurvePrivateKey)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "alpha.example")])
+    ended_at = datetime.now(UTC) - timedelta(days=1)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(ended_at - timedelta(days=1))
+        .not_valid_after(ended_at)
+        .sign(key, hashes.SHA256())
+    )
+    (keys / "tls.crt").write_bytes(certificate.public_bytes(Encoding.PEM))
+
+
+def test_each_mistake_is_made() -> None:
+    made = re.findall(r"guide\(\s*\"([^\"]+)\"", Path(__file__).read_text())
+    rows = [line.removeprefix("| ") for line in GUIDE.splitlines() if line.startswith("| ")][1:]
+    assert [row for row in rows if not any(row.startswith(mistake) for mistake in made)] == []
