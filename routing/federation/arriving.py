@@ -294,10 +294,15 @@ class Arriving:
         """The same message, for other destinations: on with it, to nobody here a second time."""
         state, server = self._state, self._state.server
         copy = state.crossing.by_id.get(seen.entry_id)
+        asked = [site for site in arrival.destinations if site != server]
+        if copy is None and self._destinations.has_seen_to(arrival.message.smuid, asked):
+            self._destinations.tell_arrived(arrival.message.smuid, arrival.peer, asked)
+            self._turn_away(arrival, "duplicate")
+            return
         known = copy.destinations.keys() | (copy.seen_to or set()) if copy is not None else set()
         is_over = copy is not None and copy.entry.flags & EXPIRED
         goes_further = copy is not None and bool(copy.destinations) and wider(arrival.depth, copy.depth)
-        if is_over or not (goes_further or {*arrival.destinations} - known - {server}):
+        if is_over or not (goes_further or {*asked} - known):
             if copy is not None and not is_over:
                 self._destinations.take_on(copy, arrival.peer, arrival.destinations, counted=False)
             self._turn_away(arrival, "duplicate")

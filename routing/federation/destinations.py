@@ -14,8 +14,8 @@ until then, whoever else is asked meanwhile: each site on the way is a second so
                                          The peer is asked again when the link comes up anew, and after two
                                          minutes, four, and so on: who says `no-way` has not forgotten it
     a link comes up                      `still`: does the peer still see to these? It says `arrived` of those
-                                         that it has seen to, and `again` where it holds no copy any more: it
-                                         cannot know then
+                                         that it has seen to, and `again` where it holds no copy any more, and
+                                         does not remember that they have it
     a site does not want it any more     where nobody has asked for it, nobody sees to it any more, and those
                                          who were asked are told: `unwanted`
     a site begins to want it             where the timeout is stated, the site where it began sees to it;
@@ -32,6 +32,7 @@ from typing import Final
 from routing.errors import Refusal
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.itineraries import Itineraries
+from routing.federation.seen_through import SeenThrough
 from routing.federation.topology import Topology
 from routing.lifecycle import Lifecycle, advance
 from routing.link.codec import DESTINATIONS_MAX, are_destinations
@@ -71,6 +72,7 @@ class Destinations:
         self._receipts = receipts
         self._topology = topology
         self._itineraries = itineraries
+        self._seen_through = SeenThrough()
         self._untold: dict[tuple[str, DestinationsWord], dict[str, list[str]]] = {}
 
     # -- who is to have it ------------------------------------------------------------------------
@@ -135,6 +137,15 @@ class Destinations:
         if again:
             self.assign_again(copy, again)
         return sent
+
+    def has_seen_to(self, smuid: str, sites: Iterable[str]) -> bool:
+        """Whether all these have a message that is not held here any more, as far as it is remembered."""
+        return self._seen_through.by(smuid).issuperset(sites)
+
+    def tell_arrived(self, smuid: str, peer: str, sites: Iterable[str]) -> None:
+        """These have a message: a peer need not see to them any more."""
+        for site in sites:
+            self._note(peer, "arrived", smuid, site)
 
     def see_to_own(self, smuid: str, peer: str, sites: Iterable[str]) -> None:
         """A peer has no other way to these than over this site, where the message began."""
@@ -343,8 +354,10 @@ class Destinations:
     def _hear_of_none(self, peer: str, word: DestinationsWord, smuid: str, sites: list[str]) -> None:
         """It is of a copy that is not held: who asks is to send it again, or not to ask any more."""
         if word in ("still", "no-way"):
+            have_it = self._seen_through.by(smuid)
+            otherwise: DestinationsWord = "again" if word == "still" else "unwanted"
             for site in sites:
-                self._note(peer, "again" if word == "still" else "unwanted", smuid, site)
+                self._note(peer, "arrived" if site in have_it else otherwise, smuid, site)
 
     def _hear_arrived(self, copy: Copy, peer: str, sites: list[str]) -> None:
         """Who was asked to see to it is believed; who has asked does not ask any more."""
@@ -424,6 +437,8 @@ class Destinations:
                     self._note(other, "arrived", copy.smuid, site)
         if settled:
             self._keep(copy)
+            if not copy.destinations and copy.seen_to is not None:
+                self._seen_through.note(copy.smuid, copy.seen_to)
         return tuple(settled)
 
     def forget(self, copy: Copy, sites: Iterable[str]) -> None:

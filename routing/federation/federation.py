@@ -2,6 +2,7 @@
 
 forwarding   where copies go, and what is remembered of them
 destinations which sites a copy of mode ALL is for, and that they get it
+seen_through who has what was seen to, and is not held any more
 rerouting    what is made of that when links and wants change
 itineraries  who is to have what begins here, and by which peers
 ways         the ways to all sites
