@@ -21,6 +21,9 @@ until then, whoever else is asked meanwhile: each site on the way is a second so
     a site begins to want it             where the timeout is stated, the site where it began sees to it;
                                          where that cannot be reached, whoever holds it
 
+While some are left, it is stored within a minute that others have it: as a rule all have it in a moment, and
+the copy ends. After a start, those of which it was not stored are asked for once more.
+
 A copy goes wherever it is wanted, as `forwarding` has it, where its destinations cannot be known, see
 `itineraries`.
 One that came without destinations goes on without. Source: routing contract 4.
@@ -113,10 +116,10 @@ class Destinations:
             if site in open:
                 if peer not in open[site].asked_by:
                     open[site].asked_by += (peer,)
-                    self._keep(copy)
+                    self.keep(copy)
                 if open[site].is_late and counted:
                     open[site].is_late = False
-                    self._keep(copy)
+                    self.keep(copy)
                 if open[site].via in ("", peer):
                     again.append(site)
             elif site in copy.hops or (copy.seen_to is not None and site in copy.seen_to):
@@ -176,7 +179,7 @@ class Destinations:
             self._destine(copy, new)
             self.assign_again(copy, new)
         del copy.destinations[UNKNOWN]
-        self._keep(copy)
+        self.keep(copy)
 
     def widened(self, copy: Copy) -> None:
         """A copy may go further than before: so may what had no way."""
@@ -301,9 +304,11 @@ class Destinations:
         if late:
             sent += self._assign(copy, late, counted=False, tells=tells)
         if sent or tells:
-            self._keep(copy)
+            self.keep(copy)
 
-    def _keep(self, copy: Copy) -> None:
+    def keep(self, copy: Copy) -> None:
+        """Store what a copy is still to be seen to."""
+        copy.is_stale = False
         if copy.entry.flags & GUARANTEED:
             self._state.out.append(StoreCopy(copy.entry.id))
 
@@ -370,7 +375,7 @@ class Destinations:
                 involved.append(site)
             elif peer in open.asked_by:
                 open.asked_by = tuple(other for other in open.asked_by if other != peer)
-                self._keep(copy)
+                self.keep(copy)
                 if copy.hops and not open.asked_by:
                     involved.append(site)
         if settled := self._settle(copy, peer, involved):
@@ -403,7 +408,7 @@ class Destinations:
             open = copy.destinations.get(site)
             if open is not None and peer in open.asked_by:
                 open.asked_by = tuple(other for other in open.asked_by if other != peer)
-                self._keep(copy)
+                self.keep(copy)
                 if open.asked_by or not copy.hops:
                     continue
                 if found is None or site in found.wanting:
@@ -435,10 +440,11 @@ class Destinations:
             for other in dict.fromkeys((*open.asked_by, *open.asked)):
                 if other not in (teller, site):
                     self._note(other, "arrived", copy.smuid, site)
-        if settled:
-            self._keep(copy)
-            if not copy.destinations and copy.seen_to is not None:
-                self._seen_through.note(copy.smuid, copy.seen_to)
+        if copy.destinations:
+            copy.is_stale |= bool(settled)
+        elif settled and copy.seen_to is not None:
+            self.keep(copy)
+            self._seen_through.note(copy.smuid, copy.seen_to)
         return tuple(settled)
 
     def forget(self, copy: Copy, sites: Iterable[str]) -> None:
@@ -450,7 +456,7 @@ class Destinations:
             for other in open.asked:
                 self._note(other, "unwanted", copy.smuid, site)
         copy.seen_to = (copy.seen_to or frozenset()).difference(sites)
-        self._keep(copy)
+        self.keep(copy)
 
     def restore(self, copy: Copy, destinations: dict[str, Open], seen_to: frozenset[str]) -> None:
         """A copy that the store holds, with what it is still to be seen to."""

@@ -251,7 +251,10 @@ class Forwarding:
             )
             return None
         forward.earlier.clear()
-        self._state.out.append(StoreCopy(entry_id))
+        if copy.destinations:
+            copy.is_stale = True  # as a rule it ends in a moment, see `destinations`
+        else:
+            self._state.out.append(StoreCopy(entry_id))
         return copy
 
     # -- repetition, and interest that comes later ------------------------------------------------

@@ -171,6 +171,8 @@ class Rerouting:
         if self._is_minutely:
             self._allow_again(copy)
             self._give_up_waiting(copy)
+            if copy.is_stale:
+                destinations.keep(copy)
         if copy.destinations and (astray := destinations.astray(copy)):
             destinations.assign_again(copy, astray, tells=self._is_minutely)
 

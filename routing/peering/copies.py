@@ -97,6 +97,7 @@ class Copy(msgspec.Struct):
         denied_by: mode ONE: peers that would not have it, and have not been offered it again yet.
         destinations: by site, those that this site is to see to and that are not known to have it.
         seen_to: all that it ever was to see to; None where the copy goes wherever it is wanted.
+        is_stale: more has arrived than is stored of it.
     """
 
     entry: Entry
@@ -109,6 +110,7 @@ class Copy(msgspec.Struct):
     denied_by: set[str] = set()
     destinations: dict[str, Open] = {}
     seen_to: frozenset[str] | None = None
+    is_stale: bool = False
 
     def via(self, peer: str) -> list[str]:
         """The destinations that a peer is to see to."""

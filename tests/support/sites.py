@@ -13,6 +13,7 @@ from routing.peering.copies import Answered, Arrival, PeerRules, UnitId
 from routing.peering.decisions import (
     AcknowledgeUnit,
     Send,
+    StoreCopy,
     TellDestinations,
     TellInterest,
     TellKnownNews,
@@ -51,6 +52,7 @@ class Federation:
         delivered: (site, message name) for each delivery to a subscription.
         receipts: what publishers were told.
         transfers: copies carried over links.
+        rows: by site, how often what is stored of a copy was to be written anew.
         news_carried: from, to, of which site, and the version, for each piece of news that a link carried.
         wants_carried: the same for buckets of wants that did not come with news.
     """
@@ -76,6 +78,7 @@ class Federation:
         self.records: list[tuple[str, Record]] = []
         self.receipts: list[str] = []
         self.transfers = 0
+        self.rows: Counter[str] = Counter()
         self.news_carried: list[tuple[str, str, str, Version]] = []
         self.wants_carried: list[tuple[str, str, str, Version]] = []
         self.links: set[tuple[str, str]] = set()
@@ -179,6 +182,8 @@ class Federation:
                 ):
                     if (site, peer) in self.links:
                         self.control[site, peer].append(decision)
+                case StoreCopy():
+                    self.rows[site] += 1
                 case Record():
                     self.records.append((site, decision))
                 case StoreMessage() | KeepMessage():
