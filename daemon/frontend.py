@@ -2,7 +2,7 @@
 
 A front end turns bytes or stanzas into calls of a session, and the session's events back into bytes.
 The calls never wait: what can be refused at once raises `Refusal`, everything else is told later by an
-event. Two tasks run for each connection (`daemon.connections.shell` has them): one reads and calls, one does
+event. Each connection (`daemon.connections.client_connection`) has two tasks: one reads and calls, one does
 
     while events := await session.events():
         await stream.send_all(encode(events))

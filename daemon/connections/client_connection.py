@@ -1,0 +1,442 @@
+"""The connection of a client: from its first byte to its last, whatever is spoken on it.
+
+    log in      until login_timeout_s, which stands still while the site verifies a password
+    read        receive -> the conversation -> calls of the session
+    write       session.events -> the conversation -> one send; begins with the login
+    part        the answers that are owed, the end of the session, the goodbye
+
+What the session tells while the writer waits for it is written in the turn of the loop in which it comes
+true, where the transport takes bytes at once: nobody is woken for it. What does not go then has a task.
+
+Whichever of the two tasks has something to send sends all there is, so that there is one send at a time and
+frames never mix; the other waits until it is done, which is how a client that does not read stops being read
+from. Nor is a client read from to which as many answers are owed as may be, until half of them are given, or
+while there is no room for what it has begun, nor while it or its account publishes faster than it may, but
+for a little, which tells whether it is still there.
+
+A client that is silent for longer than it has agreed to is gone: its connection ends without a word. Else the
+last frame is sent, then the server's half of the stream is closed, and what still comes is thrown away until
+the client has closed too, or for a moment: to close at once could reset the connection before the client has
+read why. A client that has ended its own direction gets what it is owed, too.
+"""
+
+import math
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import trio
+
+from daemon.connections.conversation import Conversation, Credentials, EndReason
+from daemon.connections.silence import Silence, SilentError
+from daemon.connections.transport import RECEIVE_BYTES, Transport
+from daemon.connections.unless_left import READ_AHEAD_BYTES, unless_left
+from daemon.frontend import UNCOUNTED_BYTES, Ending, Limits, Session, SessionEvent, Site
+from routing.errors import Refusal
+
+LINGER_S: Final = 2.0
+OWN_ERROR: Final = "an error of the site, which its log tells"
+
+
+async def _fail(error: Exception) -> None:
+    raise error
+
+
+class ClientConnection:
+    """One connection while it is served."""
+
+    def __init__(
+        self, site: Site, protocol: str, conversation: Conversation, transport: Transport, remote: str
+    ) -> None:
+        self._site = site
+        self._protocol = protocol
+        self._conversation = conversation
+        self._transport = transport
+        self._remote = remote
+        self._session: Session | None = None
+        self._listening = trio.CancelScope()  # around each wait for the client
+        self._answered = trio.lowlevel.ParkingLot()
+        self._answers_end = False  # the session gives none any more, or none in time
+        self._sending = False
+        self._sent = trio.lowlevel.ParkingLot()
+        self._sent_at = 0.0
+        self._send_by = math.inf  # of who has not logged in
+        self._silence = Silence(site, conversation)
+        self._ahead_bytes = 0  # read while nothing was carried out
+        self._left_by = math.inf  # who has closed its own direction, and is slowed down
+        self._held = 0  # bytes that the session knows of
+        self._why = ""  # it ends, for the log
+
+    async def run(self) -> None:
+        """Run the connection until both sides have said what they have to say."""
+        conversation = self._conversation
+        self._send_by = trio.current_time() + self._site.limits.login_timeout_s
+        if not await self._open():
+            return
+        try:
+            async with trio.open_nursery() as nursery:
+                session = await self._log_in()
+                self._send_by = math.inf
+                if session is not None:
+                    session.offer_events_to(partial(self._take, nursery))
+                    nursery.start_soon(self._write, session)
+                    await self._read(session)
+                    await self._wait_for_answers()
+                await self._flush()
+                self._sending = True  # no other frame begins, so that the writer is stopped within none
+                nursery.cancel_scope.cancel()
+            self._sending = False
+            await self._flush()
+        finally:
+            if self._session is not None:  # what it held goes on to others now
+                self._session.close(lost=not conversation.said_goodbye, why=self._why)
+        if conversation.goodbye is not None:
+            await self._part(conversation.goodbye)
+
+    def end(self, reason: EndReason, text: str) -> None:
+        """Say goodbye once what is owed is answered, unless that is being done already."""
+        if self._conversation.goodbye is None:
+            self._why = text
+            redirect = self._site.redirect if reason == "draining" else None
+            self._conversation.end(reason, text, redirect)
+        self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        self._listening.cancel()
+        self._answered.unpark_all()
+
+    # -- logging in -------------------------------------------------------------------------------
+
+    async def _open(self) -> bool:
+        """False where the client has not come so far that anything could be said to it."""
+        with trio.CancelScope(deadline=self._send_by) as self._listening:
+            return await self._transport.open()
+        return False
+
+    async def _log_in(self) -> Session | None:
+        """None where the connection ends without a login."""
+        conversation, timeout_s = self._conversation, self._site.limits.login_timeout_s
+        if self._site.draining.is_set():
+            self.end("draining", "the site is stopping")
+        else:
+            conversation.greet()
+        while True:
+            credentials = conversation.proceed(self._site.limits.unanswered_per_session_max)
+            if credentials is not None:
+                began = trio.current_time()
+                session = await self._verify(credentials)
+                if session is not None:
+                    return session
+                self._send_by += trio.current_time() - began
+                continue
+            await self._flush()
+            if conversation.goodbye is None:
+                data = await self._receive(self._send_by)
+                if data:
+                    conversation.feed(data)
+                    continue
+                if data is None:
+                    self.end("login-timeout", f"no login within {timeout_s:g} s")
+            return None
+
+    async def _verify(self, credentials: Credentials) -> Session | None:
+        """Look at a login; None where it is refused, or the connection has to end meanwhile."""
+        site, conversation = self._site, self._conversation
+        account, password = credentials.account, credentials.password
+        identity = None
+        try:
+            with trio.CancelScope() as self._listening:
+                identity = await unless_left(
+                    lambda: site.authenticate(account, password, self._remote, protocol=self._protocol),
+                    self._transport.receive_some,
+                    conversation.feed,
+                )
+            if identity is None or conversation.goodbye is not None:
+                return None
+            self._session = site.open_session(
+                identity, credentials.channel, protocol=self._protocol, remote=self._remote
+            )
+        except Refusal as refusal:
+            conversation.refuse(refusal)
+            return None
+        conversation.accept(self._session)
+        return self._session
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    async def _read(self, session: Session) -> None:
+        """Until the client has ended its direction, or there is a goodbye."""
+        conversation = self._conversation
+        self._silence.frame_at = trio.current_time()
+        while True:
+            self._proceed()
+            await self._flush()
+            if conversation.goodbye is not None:
+                return
+            limits = self._site.limits
+            if conversation.wait_s:
+                await self._slow_down(session)
+            elif conversation.unanswered >= limits.unanswered_per_session_max:
+                await self._let_answers_catch_up(limits)
+            elif await self._make_room(session) and not await self._listen(session):
+                return
+
+    def _proceed(self) -> None:
+        try:
+            self._conversation.proceed(self._site.limits.unanswered_per_session_max)
+        except Exception as error:  # of ours: what the session holds goes to others, and the client is told
+            self._site.mishap(f"what {self._remote} asked for", error)
+            self._answers_end = True
+            self.end("failed", OWN_ERROR)
+
+    async def _listen(self, session: Session) -> bool:
+        """Wait for bytes, and carry out what comes, while there is nothing else to do; False at the end.
+
+        One cancel scope for many reads: it costs as much as the read. What is heard meanwhile does not move
+        its deadline, which is only looked at anew when it has come.
+        """
+        conversation, silence = self._conversation, self._silence
+        silence.heard_at = trio.current_time()
+        self._ahead_bytes = 0
+        rests = conversation.rests
+        while conversation.goodbye is None:
+            until = silence.until(rests=rests)
+            with trio.CancelScope(deadline=until) as listening:
+                self._listening = listening
+                while conversation.goodbye is None:
+                    data = await self._transport.receive_some(RECEIVE_BYTES)
+                    silence.heard_at = trio.current_time()
+                    if rests:
+                        silence.frame_at = silence.heard_at
+                    conversation.feed(data)
+                    if not data:
+                        return False
+                    self._proceed()
+                    if self._has_more_to_do(session):
+                        return True
+                    rests = conversation.rests
+                    sooner = silence.until(rests=rests)
+                    if sooner < until:
+                        until = listening.deadline = sooner
+            if conversation.goodbye is None:
+                self._look_at_silence()
+        return True
+
+    def _has_more_to_do(self, session: Session) -> bool:
+        """Whether there is anything to be done before the next read."""
+        conversation = self._conversation
+        return bool(
+            conversation.out
+            or self._sending
+            or conversation.wait_s
+            or conversation.unanswered >= self._site.limits.unanswered_per_session_max
+            or self._unfinished_bytes != self._held
+            or session.is_storing_much
+        )
+
+    def _look_at_silence(self) -> None:
+        """Raises SilentError where no heart-beat came."""
+        try:
+            if self._silence.is_idle(trio.current_time()):
+                self.end("idle", f"no complete frame for {self._site.limits.idle_timeout_s:g} s")
+        except SilentError as error:
+            self._why = str(error)
+            raise
+
+    async def _receive(self, deadline: float) -> bytes | bytearray | None:
+        """Some bytes, b"" at the end of the stream; None at the deadline, or where there is a goodbye."""
+        with trio.CancelScope(deadline=deadline) as self._listening:
+            return await self._transport.receive_some(RECEIVE_BYTES)
+        return None
+
+    async def _make_room(self, session: Session) -> bool:
+        """Hold, of the memory that all connections share, what has come or was announced and is not whole.
+
+        Where much that has come is not on disk yet, this waits until there is room for what the next read may
+        bring: so a client is read from no faster than the disk takes what it sends.
+
+        False where there is no room: the conversation has something to say to that.
+        """
+        held = self._unfinished_bytes
+        if held != self._held or session.is_storing_much:
+            try:
+                await session.hold(held)
+            except Refusal as refusal:
+                self._conversation.refuse_unfinished(refusal)
+                return False
+            self._held = held
+        return True
+
+    @property
+    def _unfinished_bytes(self) -> int:
+        """That are to be held; a little is not counted."""
+        held = self._conversation.unfinished_bytes
+        return held if held > UNCOUNTED_BYTES else 0
+
+    async def _slow_down(self, session: Session) -> None:
+        """Carry nothing out until the client may publish again, or there is a goodbye.
+
+        Raises BrokenResourceError where it has left, and what it sent would take long to carry out.
+        """
+        self._site.metrics.slowed += 1
+        while (wait_s := session.publish_wait_s) and self._conversation.goodbye is None:
+            if trio.current_time() >= self._left_by:
+                self._why = "its client left while it was slowed down"
+                raise trio.BrokenResourceError(self._why)
+            with trio.move_on_after(wait_s) as self._listening:
+                await self._read_ahead()
+                await trio.sleep_until(self._left_by)
+        self._conversation.wait_s = 0.0
+
+    async def _read_ahead(self) -> None:
+        """Take a little of what comes while nothing is carried out: so it is noticed that it leaves."""
+        while self._ahead_bytes < READ_AHEAD_BYTES and self._left_by == math.inf:
+            data = await self._transport.receive_some(READ_AHEAD_BYTES - self._ahead_bytes)
+            self._ahead_bytes += len(data)
+            self._conversation.feed(data)
+            if not data:  # its own direction has ended, and it may still want its answers
+                self._left_by = trio.current_time() + self._site.limits.send_timeout_s
+
+    async def _let_answers_catch_up(self, limits: Limits) -> None:
+        """Until half of the answers that may be owed have been given.
+
+        Nothing is read meanwhile, so that it cannot be told whether the client is still there: where no
+        answer comes for long, the connection ends.
+        """
+        conversation = self._conversation
+        while conversation.unanswered > limits.unanswered_per_session_max // 2:
+            if conversation.goodbye is not None:
+                return
+            if not await self._next_answer(limits.idle_timeout_s):
+                self.end("not-available", f"the site could answer nothing for {limits.idle_timeout_s:g} s")
+                self._answers_end = True
+
+    async def _wait_for_answers(self) -> None:
+        """Until none is owed, or none comes."""
+        while self._conversation.unanswered and not self._answers_end:
+            if not await self._next_answer(self._site.limits.send_timeout_s):
+                return
+
+    async def _next_answer(self, timeout_s: float) -> bool:
+        with trio.move_on_after(timeout_s) as silence:
+            await self._answered.park()
+        return not silence.cancelled_caught
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    async def _write(self, session: Session) -> None:
+        """Until the session has ended."""
+        conversation = self._conversation
+        while events := await self._events(session):
+            last = events[-1]
+            if type(last) is Ending:
+                events.pop()
+            self._handle(events)
+            await self._flush()
+            if type(last) is Ending:
+                self.end(last.reason, last.text)
+            elif conversation.goodbye is not None:
+                self._stop_waiting()
+        self._answers_end = True
+        self.end("failed", "the session has ended")
+
+    def _handle(self, events: list[SessionEvent]) -> None:
+        conversation = self._conversation
+        before = conversation.unanswered
+        conversation.handle(events)
+        if conversation.unanswered < before:
+            self._answered.unpark_all()
+
+    def _take(self, nursery: trio.Nursery, events: list[SessionEvent]) -> bool:
+        """Do at once what `_write` would do; False where that has to wait."""
+        if self._sending or not self._transport.sends_now:
+            return False
+        try:
+            self._handle(events)
+            pieces, finished = self._conversation.take_output()
+            rest: list[bytes] = []
+            if pieces:
+                rest = self._transport.send_now(pieces)
+                self._note_sent()
+            if rest:
+                self._sending = True
+                nursery.start_soon(self._send_rest, rest, finished)
+            elif finished:
+                self._finish(finished)
+            if self._conversation.goodbye is not None:
+                self._stop_waiting()
+        except Exception as error:  # the client's, or ours: it ends the connection as in a task of that
+            nursery.start_soon(_fail, error)
+        return True
+
+    async def _send_rest(self, rest: list[bytes], finished: list[int]) -> None:
+        await self._send_waiting(rest)
+        self._finish(finished)
+
+    async def _events(self, session: Session) -> list[SessionEvent]:
+        """The next events; heart-beats while there are none, or none of which anything was sent."""
+        beat_s = self._conversation.sends_every_s
+        if beat_s is None:
+            return await session.events()
+        while True:
+            if trio.current_time() >= self._sent_at + beat_s:
+                await self._beat()
+            with trio.move_on_at(self._sent_at + beat_s):
+                return await session.events()
+
+    async def _beat(self) -> None:
+        if self._sending:
+            await self._sent.park()  # what is being sent tells as much
+        else:
+            await self._send([self._conversation.heart_beat])
+
+    async def _flush(self) -> None:
+        """Send what there is; on return all that was there at the call has been sent."""
+        while self._sending:
+            await self._sent.park()
+        while True:
+            pieces, finished = self._conversation.take_output()
+            if not pieces:
+                return
+            await self._send(pieces)
+            self._finish(finished)
+
+    def _finish(self, deliveries: list[int]) -> None:
+        if deliveries and self._session is not None:
+            with suppress(Refusal):  # the session has just ended; they come again
+                self._session.commit(deliveries)
+
+    async def _send(self, pieces: list[bytes]) -> None:
+        """Raises TooSlowError where the client does not take them in time."""
+        pieces = self._transport.send_now(pieces)
+        if not pieces:
+            self._note_sent()
+            return
+        await self._send_waiting(pieces)
+
+    def _note_sent(self) -> None:
+        if self._conversation.sends_every_s is not None:  # else nobody asks
+            self._sent_at = trio.current_time()
+
+    async def _send_waiting(self, pieces: list[bytes]) -> None:
+        self._sending = True
+        try:
+            deadline = min(trio.current_time() + self._site.limits.send_timeout_s, self._send_by)
+            with trio.CancelScope(deadline=deadline) as sending:
+                await self._transport.send_pieces(pieces)
+            if sending.cancelled_caught:
+                self._why = self._why or "its client does not read"
+                raise trio.TooSlowError
+            self._note_sent()
+        finally:
+            self._sending = False
+            self._sent.unpark_all()
+
+    async def _part(self, goodbye: bytes) -> None:
+        """The last frame; then end our direction, and take what still comes."""
+        if goodbye:
+            await self._send([goodbye])
+        with trio.move_on_after(LINGER_S):
+            await self._transport.send_eof()
+            while await self._transport.receive_some(RECEIVE_BYTES):
+                pass
