@@ -6,6 +6,7 @@ words that are not full are looked into. A heartbeat each minute tells a quiet l
 and the count of copies that it states is compared with the count that the log itself gives.
 """
 
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -122,7 +123,7 @@ def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame
     first heartbeat after complete_from, or 0 and 0 where the log is whole from record 1; log: whole, gaps, no
     heartbeat or absent.
     """
-    per_server = _ends(words)
+    per_server = _ends(words).drop("first_word", "last_word", "bottom", "top")
     per_gap = gaps.groupBy("server").agg(
         f.min(f.coalesce("before_us", f.lit(0))).alias("first_gap_us"),
         f.max(f.coalesce("after_us", f.lit(EVER_US))).alias("last_gap_us"),
@@ -131,17 +132,12 @@ def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame
         f.sum(f.col("last_missing") - f.col("first_missing") + 1).alias("missing"),
     )
     boots = records.groupBy("server").agg(f.approx_count_distinct("boot").cast("int").alias("boots"))
-    known = (
-        servers_named(records)
-        .join(per_server, "server", "left")
-        .join(per_gap, "server", "left")
-        .join(boots, "server", "left")
-        .withColumn("complete_from", f.coalesce("after_gap", "first_record"))
-    )
+    after_gap = f.broadcast(per_gap.select("server", "after_gap"))
     beats = (
         records.where(f.col("event") == "heartbeat")
-        .join(f.broadcast(known.select("server", "complete_from")), "server")
-        .where(f.col("record") >= f.col("complete_from"))
+        .select("server", "record", "held")
+        .join(after_gap, "server", "left")
+        .where(f.col("after_gap").isNull() | (f.col("record") >= f.col("after_gap")))
         .groupBy("server")
         .agg(
             f.max("record").alias("beat_record"),
@@ -150,8 +146,14 @@ def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame
             f.min_by("held", "record").alias("first_held"),
         )
     )
+    # Each server is in each part once at most: one aggregation takes them together, which joins would do at a
+    # shuffle or a broadcast for each.
+    parts = (servers_named(records), per_server, per_gap, boots, beats)
+    together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    told = [name for name in together.columns if name != "server"]
+    known = together.groupBy("server").agg(*(f.max(name).alias(name) for name in told))
     whole = f.col("missing").isNull() & (f.col("first_record") <= 1)
-    return known.join(beats, "server", "left").select(
+    return known.select(
         "server",
         "first_record",
         "last_record",
@@ -162,7 +164,7 @@ def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame
         "last_us",
         "first_gap_us",
         "last_gap_us",
-        "complete_from",
+        f.coalesce("after_gap", "first_record").alias("complete_from"),
         "first_missing",
         f.coalesce("went_back", f.lit(False)).alias("went_back"),
         "held",
