@@ -158,11 +158,12 @@ def _earlier(session: SparkSession, out: str) -> DataFrame | None:
 
 def _claim(session: SparkSession, logs: Sequence[str], out: str) -> None:
     """Add what the names of these files claim to what those of earlier runs did."""
-    claims = files.claims(session, logs)
+    claims = files.claimed(session, logs)
     with contextlib.suppress(tables.NoTable):
-        claims = files.widest(claims.unionByName(tables.read(session, out, "claims")))
-    # as many as servers, and the table is not replaced while it is read
-    tables.write(session.createDataFrame(claims.collect(), claims.schema), out, "claims")
+        # as many as servers, and the table is not replaced while it is read
+        for row in tables.read(session, out, "claims").collect():
+            files.claim(claims, row.spelled, row.first_claimed, row.last_claimed)
+    tables.write(files.claims_frame(session, claims), out, "claims")
 
 
 def _write_rows(rows: DataFrame, out: str, name: str) -> DataFrame:

@@ -27,24 +27,30 @@ CLAIMS: Final = "spelled string, first_claimed long, last_claimed long"
 _NAME: Final = re.compile(r"hops-([^/]+)-\d{1,19}-(\d{1,19})-(\d{1,19})\.jsonl[^/]*$", re.ASCII)
 
 
-def claims(session: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """What the names of the files below `paths` claim, one row for each server.
+Claims = dict[str, tuple[int, int]]
+"""By the server's name as in names of files (`spelled`): the first and the last record number claimed."""
 
-    spelled: the server's name as in names of files (`spelled`); first_claimed, last_claimed: record numbers.
-    """
-    found: list[tuple[str, int, int]] = []
+
+def claimed(session: SparkSession, paths: Sequence[str]) -> Claims:
+    """What the names of the files below `paths` claim."""
+    found: Claims = {}
     for path in _reader(session, LOG_NAMES).load(list(paths)).inputFiles():
         name = _NAME.search(unquote(path))
         if name is not None:
             spelled, first, last = name.groups()
-            found.append((spelled, min(int(first), schema.LONG_MAX), min(int(last), schema.LONG_MAX)))
-    return widest(session.createDataFrame(found, CLAIMS))
+            claim(found, spelled, min(int(first), schema.LONG_MAX), min(int(last), schema.LONG_MAX))
+    return found
 
 
-def widest(claims: DataFrame) -> DataFrame:
-    """One row for each server, as in `claims`: from the first to the last record that any of its rows has."""
-    first, last = f.min("first_claimed"), f.max("last_claimed")
-    return claims.groupBy("spelled").agg(first.alias("first_claimed"), last.alias("last_claimed"))
+def claim(claims: Claims, spelled: str, first: int, last: int) -> None:
+    """Add what one file claims: from the first to the last record that any of its server's does."""
+    before = claims.get(spelled, (first, last))
+    claims[spelled] = (min(first, before[0]), max(last, before[1]))
+
+
+def claims_frame(session: SparkSession, claims: Claims) -> DataFrame:
+    """The table of claims, one row for each server: spelled, first_claimed, last_claimed."""
+    return session.createDataFrame([(name, *ends) for name, ends in sorted(claims.items())], CLAIMS)
 
 
 def spelled(server: Column) -> Column:

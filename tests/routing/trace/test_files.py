@@ -62,7 +62,7 @@ def missing(spark: Any, directory: Path) -> list[tuple[int, int]]:
     damaged = files.damaged(spark, paths)
     lines = ingest.checked(ingest.logs(spark, paths), NOW_US, ingest.FUTURE_MAX_BATCH_US, damaged=damaged)
     words = coverage.words(ingest.records(lines))
-    found = coverage.gaps(words, files.claims(spark, paths)).collect()
+    found = coverage.gaps(words, files.claims_frame(spark, files.claimed(spark, paths))).collect()
     return sorted((row.first_missing, row.last_missing) for row in found)
 
 
