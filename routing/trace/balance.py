@@ -5,12 +5,17 @@ Two independent counts. `balance` goes through the copies: each must have its en
 what began and ended between two of them, by record numbers, so that no clock has a part in it.
 """
 
+from typing import Final
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from routing.trace.ends import came_home
 from routing.trace.routes import born_us, day
 from routing.trace.schema import ENDS
+
+VERDICTS: Final = ("agrees", "differs", "unknown")
+"""Of `holdings`."""
 
 
 def balance(copies: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from datetime import date
 from typing import Any, Final
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as f
 
 from routing.trace import (
@@ -38,8 +38,6 @@ NAMED_MAX = 50
 
 REREAD_MAX = 1_000
 """Of more files with lines that are no records all logs are read again."""
-
-SUMMARIZED: Final = ("coverage", "routes", "balance", "holdings", "anomalies", "clocks")
 
 Progress = Callable[[str], None]
 
@@ -69,7 +67,8 @@ def run(
     gaps = tables.write(coverage.gaps(words, tables.read(session, out, "claims")), out, "gaps")
     covered = tables.write(coverage.coverage(records, words, gaps), out, "coverage").persist()
     words.unpersist()
-    incomplete = [row.server for row in covered.where(f.col("log").isin("gaps", "absent")).collect()]
+    logs_read = covered.select("server", "log", "records", "missing").collect()
+    incomplete = [row.server for row in logs_read if row.log in ("gaps", "absent")]
     everything = records
     if day is not None:
         midnight = f.unix_micros(f.lit(day.isoformat()).cast("timestamp"))
@@ -82,7 +81,9 @@ def run(
     progress("comparing clocks")
     made = {"coverage": covered, "records": everything}
     fitted = clocks.measured(raw_hops, everything)
-    segments = tables.write(clocks.segments_frame(session, fitted), out, "clocks")
+    told = {name: Observation(name) for name in SUMS}
+    segments = clocks.segments_frame(session, fitted).observe(told["clocks"], *_sums("clocks"))
+    segments = tables.write(segments, out, "clocks")
     made["clocks"] = segments
     made["jumps"] = jumps.table(session, jumps.proven(jumps.claimed(fitted), everything))
     progress("routes, hops, copies")
@@ -98,10 +99,9 @@ def run(
     progress("links")
     made |= _write_links(made, out, any_truncated=crowded is not None)
     progress("custody, receipts, balance, anomalies")
-    made |= _derive(made, out)
-    summary = summarize(made) | taken
+    made |= _derive(made, out, told)
     covered.unpersist()
-    return summary
+    return _summary(logs_read, {name: one.get for name, one in told.items()}) | taken
 
 
 def _ingest(
@@ -186,15 +186,20 @@ def _write_links(made: Mapping[str, DataFrame], out: str, *, any_truncated: bool
     }
 
 
-def _derive(made: Mapping[str, DataFrame], out: str) -> dict[str, DataFrame]:
-    """The tables that are made of others."""
+def _derive(made: Mapping[str, DataFrame], out: str, told: Mapping[str, Observation]) -> dict[str, DataFrame]:
+    """The tables that are made of others; what the summary says of them is `told` as they are written."""
     found, covered = made["routes"], made["coverage"]
     copies = made["copies"].drop("day")
+
+    def telling(name: str, frame: DataFrame) -> DataFrame:
+        return frame.observe(told[name], *_sums(name))
+
     derived = {
         "custody": custody.custody(found, custody.vanished(made["hops"], covered)),
-        "receipts": custody.receipts(found),
-        "balance": balance.balance(copies),
-        "holdings": balance.holdings(copies, covered),
+        # this one reads all routes, and nothing is joined to it
+        "receipts": custody.receipts(telling("routes", found)),
+        "balance": telling("balance", balance.balance(copies)),
+        "holdings": telling("holdings", balance.holdings(copies, covered)),
     }
     written = {name: tables.write(rows, out, name) for name, rows in derived.items()}
     wrong = anomalies.anomalies(
@@ -208,67 +213,82 @@ def _derive(made: Mapping[str, DataFrame], out: str) -> dict[str, DataFrame]:
         made["jumps"],
         overdue.proven_overdue(copies, made["records"]),
     )
-    return written | {"anomalies": tables.write(wrong.coalesce(1), out, "anomalies")}
+    return written | {"anomalies": tables.write(telling("anomalies", wrong.coalesce(1)), out, "anomalies")}
 
 
-def summarize(made: Mapping[str, DataFrame]) -> dict[str, Any]:
-    """The sums of the tables `SUMMARIZED`; names at most `NAMED_MAX` of a kind."""
+def summarize(session: SparkSession, out: str) -> dict[str, Any]:
+    """The sums of the tables below `out`; names at most `NAMED_MAX` of a kind."""
+    logs_read = tables.read(session, out, "coverage").select("server", "log", "records", "missing").collect()
+    told = {name: tables.read(session, out, name).agg(*_sums(name)).collect()[0].asDict() for name in SUMS}
+    return _summary(logs_read, told)
 
-    def one_row(frame: DataFrame) -> dict[str, Any]:
-        row = frame.first()
-        return row.asDict() if row else {}
 
-    def counts(name: str, by: str) -> dict[str, int]:
-        return dict(sorted((row[0], row[1]) for row in made[name].groupBy(by).count().collect()))
+def _sums(name: str) -> list[Column]:
+    return [column.alias(word) for word, column in SUMS[name]().items()]
 
-    covered = made["coverage"].select("server", "log", "records", "missing").collect()
+
+def _summary(logs_read: Sequence[Row], told: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """`logs_read`: the rows of the coverage; `told`: what `SUMS` gave for each of its tables."""
 
     def names(log: str) -> list[str]:
-        return sorted(row.server for row in covered if row.log == log)[:NAMED_MAX]
+        return sorted(row.server for row in logs_read if row.log == log)[:NAMED_MAX]
 
-    sums = (
-        "published",
-        "received",
-        "begin_missing",
-        "finished",
-        "held",
-        "gone",
-        "lost",
-        "log_missing",
-        "unknown",
-        "twice",
-    )
+    def counts(name: str) -> dict[str, int]:
+        return {word: count for word, count in sorted(told[name].items()) if count}
+
+    messages = dict(told["routes"])
+    days = sorted(map(str, messages.pop("days")))
     return {
-        "days": sorted(str(row.day) for row in made["routes"].select("day").distinct().collect()),
-        "messages": one_row(
-            made["routes"].agg(
-                f.count("*").alias("total"),
-                f.count_if(f.col("state") == "complete").alias("complete"),
-                f.count_if(f.col("state") == "partial").alias("partial"),
-                f.count_if("truncated").alias("truncated"),
-            )
-        ),
+        "days": days,
+        "messages": messages,
         "logs": {
-            "servers": len(covered),
-            "records": sum(row.records for row in covered),
-            "missing": sum(row.missing for row in covered),
+            "servers": len(logs_read),
+            "records": sum(row.records for row in logs_read),
+            "missing": sum(row.missing for row in logs_read),
             "absent": names("absent"),
             "gaps": names("gaps"),
             "no_heartbeat": names("no heartbeat"),
         },
-        "balance": one_row(
-            made["balance"].agg(
-                *(f.sum(name).alias(name) for name in sums),
-                f.coalesce(f.bool_and("closes"), f.lit(True)).alias("closes"),
-            )
-        ),
-        "holdings": counts("holdings", "verdict"),
-        "anomalies": counts("anomalies", "kind"),
-        "clocks": one_row(
-            made["clocks"].agg(
-                f.count_distinct("server").alias("known"),
-                f.max(f.abs("offset_us")).alias("worst_offset_us"),
-                f.percentile_approx("error_us", 0.5).alias("median_error_us"),
-            )
-        ),
+        "balance": told["balance"],
+        "holdings": counts("holdings"),
+        "anomalies": counts("anomalies"),
+        "clocks": told["clocks"],
     }
+
+
+def _of_routes() -> dict[str, Column]:
+    return {
+        "total": f.count("*"),
+        "complete": f.count_if(f.col("state") == "complete"),
+        "partial": f.count_if(f.col("state") == "partial"),
+        "truncated": f.count_if("truncated"),
+        "days": f.collect_set("day"),
+    }
+
+
+def _of_balance() -> dict[str, Column]:
+    summed = ("published", "received", "begin_missing", "finished", "held", "gone", "lost", "log_missing")
+    sums = {name: f.sum(name) for name in (*summed, "unknown", "twice")}
+    return sums | {"closes": f.coalesce(f.bool_and("closes"), f.lit(True))}
+
+
+def _of_clocks() -> dict[str, Column]:
+    return {
+        "known": f.size(f.collect_set("server")),
+        "worst_offset_us": f.max(f.abs("offset_us")),
+        "median_error_us": f.percentile_approx("error_us", 0.5),
+    }
+
+
+def _by_word(column: str, words: Sequence[str]) -> dict[str, Column]:
+    return {word: f.count_if(f.col(column) == word) for word in words}
+
+
+SUMS: Final[Mapping[str, Callable[[], dict[str, Column]]]] = {
+    "routes": _of_routes,
+    "balance": _of_balance,
+    "holdings": lambda: _by_word("verdict", balance.VERDICTS),
+    "anomalies": lambda: _by_word("kind", anomalies.KINDS),
+    "clocks": _of_clocks,
+}
+"""What the summary says of each of these tables, in one row; it may be taken while the table is written."""

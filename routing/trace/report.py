@@ -32,7 +32,7 @@ def page(session: SparkSession, out: str, day: str | None = None) -> str:
     links = [row.asDict() for row in _per_link(_of_day(tables.read(session, out, "links"), day))]
     names = sorted({link["from"] for link in links} | {link["to"] for link in links})
     data = {
-        "summary": batch.summarize({name: tables.read(session, out, name) for name in batch.SUMMARIZED}),
+        "summary": batch.summarize(session, out),
         "day": day,
         "sites": _sites(session, out, names, links),
         "links": links,

@@ -202,3 +202,12 @@ class TestBrokenPromises:
         rows = faulty.table("anomalies").where("kind = 'degraded link'").collect()
         assert rows
         assert {(row.server, row.peer) for row in rows} <= faulty.bad_links
+
+
+def test_the_summary_is_that_of_the_tables(spark: Any, torn: Traced, faulty: Traced) -> None:
+    from routing.trace import batch
+
+    for traced in (torn, faulty):
+        of_this_run = ("added", "earlier", "aside")
+        said = {name: value for name, value in traced.summary.items() if name not in of_this_run}
+        assert batch.summarize(spark, traced.out) == said
