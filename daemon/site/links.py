@@ -13,7 +13,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -24,11 +24,9 @@ from daemon.control.federation import known_sites
 from daemon.control.routes import routes
 from daemon.control.socket import Tell
 from daemon.link.keys import LinkKeys
-from daemon.link.manager import LinkManager
 from daemon.link.notary import LinkNotary
 from daemon.link.peers_file import PeerEntry
 from daemon.link.port import SiteIdentity
-from daemon.link.tls import TlsTransport
 from daemon.link.unacknowledged import with_unacknowledged
 from daemon.operating.federation import LinkStatus
 from daemon.settings import Settings
@@ -36,6 +34,10 @@ from daemon.site.state_mark import INSTALLATION
 from daemon.system.private_files import replace
 from routing.federation.enquiry import FEATURES, Ping, Trace, Why
 from routing.names import check_topic, parse_smuid, server_name
+
+if TYPE_CHECKING:  # a site without links does without HTTP/2
+    from daemon.link.manager import LinkManager
+    from daemon.link.tls import TlsTransport
 from routing.peering.news import NEWS
 from routing.peering.wants import PATTERNS
 
@@ -129,6 +131,9 @@ class SiteLinks:
             _log.warning("forgot the news of %d sites", len(refused))
 
     def _begin(self, keys: LinkKeys) -> None:
+        from daemon.link.manager import LinkManager
+        from daemon.link.tls import TlsTransport
+
         settings, links, broker = self._settings, self._settings.links, self._broker
         identity = SiteIdentity(
             server=settings.site.server_name,

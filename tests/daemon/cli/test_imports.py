@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.support.process import daemon, environment
+from tests.support.process import ROOT, daemon, environment
 from tests.support.running import RunningSite, message
 
 HEAVY = {"cryptography", "h2", "hypercorn", "slixmpp", "sqlite_utils", "ssl", "starlette", "tomlkit", "trio"}
@@ -42,6 +42,14 @@ async def test_the_version_is_told_without_the_libraries_of_a_site(site: Running
     said, loaded = await ran(site, "--version")
     assert said == "smqpd 1\n"
     assert loaded & {*HEAVY, "sqlite3", "plugins"} == set()
+
+
+async def test_a_site_loads_neither_what_links_nor_what_changes_of_its_store_need() -> None:
+    code = "import sys, daemon.site.run; print(*sys.modules)"
+    done = await trio.run_process([sys.executable, "-c", code], capture_stdout=True, cwd=ROOT)
+    loaded = set(done.stdout.decode().split())
+    assert "trio" in loaded
+    assert loaded & {"h2", "daemon.link.connection", "sqlite_utils"} == set()
 
 
 ASKING = ("topics", "topic show work", "status", "top --count 1", "sessions", "dead list", "peers")
