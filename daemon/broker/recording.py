@@ -54,7 +54,7 @@ class Recording:
                 fields["pattern"] = subscription.pattern
         if event not in OF_A_DELIVERY:
             self._add_rare(d, fields)
-        self._hops.append(event, **fields)
+        self._hops.append_fields(event, fields)
 
     def _add_rare(self, d: decisions.Record, fields: HopFields) -> None:
         """What no record of a delivery has, and most records are of those."""

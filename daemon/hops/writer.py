@@ -194,6 +194,10 @@ class HopLog:
 
     def append(self, event: HopEvent, **fields: Unpack[HopFields]) -> int:
         """Number and stamp a record, to be written by the next `flush`; returns its number."""
+        return self.append_fields(event, fields)
+
+    def append_fields(self, event: HopEvent, fields: HopFields) -> int:
+        """As `append`, of fields that are gathered already: a copy of them costs as much as the record."""
         if not self._gathered:
             self.on_gathered()
         self.last_record = record = self.last_record + 1
