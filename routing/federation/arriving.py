@@ -225,6 +225,7 @@ class Arriving:
         entry = copy.entry
         if sites:
             sent = self._destinations.take_on(copy, arrival.peer, sites, counted=counted)
+            sent += self._destinations.send_to_late(copy, counted=counted)
         else:
             sent = self._forwarding.send_to_all(copy, counted=counted)
         if copy.entry.flags & RECEIPT:
@@ -295,8 +296,7 @@ class Arriving:
         state, server = self._state, self._state.server
         copy = state.crossing.by_id.get(seen.entry_id)
         asked = [site for site in arrival.destinations if site != server]
-        if copy is None and self._destinations.has_seen_to(arrival.message.smuid, asked):
-            self._destinations.tell_arrived(arrival.message.smuid, arrival.peer, asked)
+        if copy is None and self._destinations.is_seen_through(arrival.message.smuid, arrival.peer, asked):
             self._turn_away(arrival, "duplicate")
             return
         known = copy.destinations.keys() | (copy.seen_to or set()) if copy is not None else set()

@@ -48,7 +48,7 @@ class Assignments:
     def find(self, topic: str, depth: int) -> list[Assignment] | None:
         """By name, the destinations of a message of mode ALL; None where it has none, see `why_none`."""
         found = self._itineraries.find(topic, depth)
-        if found is None or self._itineraries.are_late(topic, depth, found):
+        if found is None or self._itineraries.late_by(topic, depth, found):
             return None
         return self._explained(topic, depth, found.by_peer, found.unsure)
 

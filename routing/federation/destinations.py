@@ -25,8 +25,7 @@ While some are left, it is stored within a minute that others have it: as a rule
 the copy ends. After a start, those of which it was not stored are asked for once more.
 
 A copy goes wherever it is wanted, as `forwarding` has it, where its destinations cannot be known, see
-`itineraries`.
-One that came without destinations goes on without. Source: routing contract 4.
+`itineraries`. One that came without destinations goes on without. Source: routing contract 4.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -47,11 +46,8 @@ from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, STATED
 from routing.receipts import Receipts
 from routing.state import SiteState
 
-TOLD_MAX: Final = 500
-"""Messages of which one control tells."""
-
-TOLD_CHARACTERS_MAX: Final = 50_000
-"""Of their sites: above that there is another."""
+TOLD_MAX: Final = 500  # messages of which one control tells
+TOLD_CHARACTERS_MAX: Final = 50_000  # of their sites: above that there is another
 
 SEEN_TO_MAX: Final = 4 * DESTINATIONS_MAX
 """Sites that one copy was ever for."""
@@ -100,7 +96,7 @@ class Destinations:
         """
         topic, depth = copy.entry.topic.name, copy.depth
         found = self._itineraries.find(topic, depth)
-        if found is None or self._itineraries.are_late(topic, depth, found):
+        if found is None or self._itineraries.late_by(topic, depth, found):
             return None
         self._destine(copy, found.destinations)
         return self._send(copy, found.by_peer, counted=counted)
@@ -141,14 +137,19 @@ class Destinations:
             self.assign_again(copy, again)
         return sent
 
-    def has_seen_to(self, smuid: str, sites: Iterable[str]) -> bool:
-        """Whether all these have a message that is not held here any more, as far as it is remembered."""
-        return self._seen_through.by(smuid).issuperset(sites)
-
-    def tell_arrived(self, smuid: str, peer: str, sites: Iterable[str]) -> None:
-        """These have a message: a peer need not see to them any more."""
-        for site in sites:
+    def is_seen_through(self, smuid: str, peer: str, sites: Collection[str]) -> bool:
+        """Whether all these have a message that is not held here any more; if so, a peer is told."""
+        have_it = self._seen_through.by(smuid).issuperset(sites)
+        for site in sites if have_it else ():
             self._note(peer, "arrived", smuid, site)
+        return have_it
+
+    def send_to_late(self, copy: Copy, *, counted: bool) -> list[Forward]:
+        """Send what came for others also where peers tell of somebody of whom there is no news yet."""
+        topic = copy.entry.topic.name
+        found = self._itineraries.find(topic, copy.depth)
+        late = self._itineraries.late_by(topic, copy.depth, found) if found is not None else ()
+        return self._forwarding.send_to(copy, late, counted=counted)
 
     def see_to_own(self, smuid: str, peer: str, sites: Iterable[str]) -> None:
         """A peer has no other way to these than over this site, where the message began."""

@@ -173,7 +173,11 @@ class Forwarding:
 
         `counted`: peers that it goes to are asked for a receipt.
         """
-        sent = (self.send(copy, peer, counted=counted) for peer in self.peers.values())
+        return self.send_to(copy, self.peers, counted=counted)
+
+    def send_to(self, copy: Copy, peers: Iterable[str], *, counted: bool) -> list[Forward]:
+        """As `send_to_all`, to these peers."""
+        sent = (self.send(copy, self.peers[name], counted=counted) for name in peers)
         return [forward for forward in sent if forward is not None]
 
     def send(self, copy: Copy, peer: Peer, *, counted: bool) -> Forward | None:

@@ -9,7 +9,7 @@ They pass for known too late where a peer tells of somebody nearer to it than an
 tell at once, and sites less often where wants come and go all the time.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -72,7 +72,7 @@ class Itineraries:
         self._held = held
         self._version = -1  # of the topology
         self._known: list[dict[tuple[str, int], Itinerary | None]] = [{} for _ in range(TOPIC_BUCKETS)]
-        self._is_late: dict[tuple[str, int], bool] = {}
+        self._late_by: dict[tuple[str, int], tuple[str, ...]] = {}
         self._are_within: dict[tuple[Shut, int], Collection[str] | None] = {}  # all that know destinations
         self._wanted: dict[str, frozenset[str]] = {}
         self._wanted_before: dict[str, frozenset[str]] = {}  # a minute ago at most
@@ -102,7 +102,7 @@ class Itineraries:
         self._forget(touched.buckets.union(map(bucket_of, touched.names)))
 
     def _forget(self, buckets: Iterable[int]) -> None:
-        self._is_late.clear()
+        self._late_by.clear()
         for index in buckets:
             if index < TOPIC_BUCKETS:
                 self._known[index].clear()
@@ -193,19 +193,19 @@ class Itineraries:
 
     def interest_changed(self) -> None:
         """Peers have told of wants: news of them may be late."""
-        self._is_late.clear()
+        self._late_by.clear()
 
-    def are_late(self, topic: str, depth: int, found: Itinerary) -> bool:
-        """Whether a peer tells of somebody within depth who is none of these: news is on its way."""
+    def late_by(self, topic: str, depth: int, found: Itinerary) -> tuple[str, ...]:
+        """The peers that tell of somebody within depth who is none of these: news is on its way."""
         key = topic, depth
-        late = self._is_late.get(key)
+        late = self._late_by.get(key)
         if late is None:
-            if len(self._is_late) >= LATE_MAX:
-                self._is_late.clear()
-            late = self._is_late[key] = self._are_late(topic, depth, found)
+            if len(self._late_by) >= LATE_MAX:
+                self._late_by.clear()
+            late = self._late_by[key] = tuple(self._find_late(topic, depth, found))
         return late
 
-    def _are_late(self, topic: str, depth: int, found: Itinerary) -> bool:
+    def _find_late(self, topic: str, depth: int, found: Itinerary) -> Iterator[str]:
         want: Want = ("ALL", topic)
         is_own = self._interest.is_own(want)
         for name, distance in self._interest.distances(want).items():
@@ -216,5 +216,4 @@ class Itineraries:
                 continue  # it may be this site, round a circle
             distances = self._topology.ways.distances(name)
             if not any(distances.get(site, distance + 1) <= distance for site in found.wanting):
-                return True
-        return False
+                yield name

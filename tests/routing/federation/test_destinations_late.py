@@ -1,4 +1,4 @@
-"""A copy with destinations comes late, by another way, where it has been seen to by then."""
+"""Who is late: a copy that was overtaken, and news of who wants it."""
 
 import pytest
 
@@ -45,3 +45,32 @@ def test_who_sent_it_late_hears_that_it_is_there(overtaken: Federation) -> None:
     sites.settle()
     assert not any(router.federation.outlook.copies for router in sites.routers.values())
     assert set(sites.final_records("m").values()) == {1}
+
+
+@pytest.mark.parametrize("depth", [2, -1])
+@pytest.mark.parametrize("known", ["b", "c"])
+def test_who_comes_to_want_it_behind_another_on_the_same_link_has_it(known: str, depth: int) -> None:
+    """Only the peers next to a new subscriber have heard of it: to others, one that is nearer hides it."""
+    sites = Federation({("a", "b"), ("b", "c"), ("b", "d")}, 0)
+    sites.subscribe(known)
+    know_all(sites)
+    sites.subscribe("d")
+    sites.settle()
+    sites.publish("a", depth=depth, receipt="ALL")
+    sites.settle()
+    assert sites.delivered == {(known, "m"): 1, ("d", "m"): 1}
+    for name in (known, "d"):
+        sites.commit(name, "m")
+        sites.settle()
+    assert not any(router.federation.outlook.copies for router in sites.routers.values())
+
+
+def test_who_wants_it_round_a_circle_has_it_before_there_is_news_of_that() -> None:
+    sites = Federation({("a", "b"), ("b", "c"), ("a", "f"), ("c", "f"), ("d", "f")}, 0)
+    sites.subscribe("c")
+    know_all(sites)
+    sites.subscribe("d")
+    sites.settle()
+    sites.publish("a", depth=-1)
+    sites.settle()
+    assert sites.delivered == {("c", "m"): 1, ("d", "m"): 1}
