@@ -8,8 +8,9 @@ shows the first, and how to come back to it. One test that is run by itself look
 
 import gc
 import os
+import signal
 import tempfile
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -40,6 +41,9 @@ YOUNG_OBJECTS_MAX: Final = 20_000
 """With so many new objects one looks for what only points at itself; by itself Python does with 700."""
 
 
+RUN_S_MAX: Final = 3600
+"""A whole run takes a quarter of an hour: this one waits for something, and is to say for what."""
+
 TEMPORARY: Final = "/tmp"
 TEMPORARY_LENGTH_MAX: Final = 12
 """The address of a Unix socket has 107 bytes: so much is left beside the names of tests and their folders."""
@@ -61,6 +65,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from tests.support.sharing import Sharing  # pytest alone, without pytest-xdist, needs none
 
+    def too_long(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(RUN_S_MAX)
     sharing = Sharing(config, log)
     config.pluginmanager.register(sharing)
     return sharing

@@ -108,6 +108,19 @@ def test_a_process_that_dies_last_leaves_nothing_undone() -> None:
     assert run.sharing.tests_finished
 
 
+def test_a_run_that_is_interrupted_names_what_each_process_is_at_and_no_other() -> None:
+    run = Run(TESTS)
+    run.run_one(run.first)
+    lines: list[str] = []
+    reporter: Any = SimpleNamespace(write_line=lines.append)
+    run.sharing.pytest_terminal_summary(reporter)
+    assert lines == []
+    run.sharing.pytest_keyboard_interrupt()
+    run.sharing.pytest_terminal_summary(reporter)
+    at = [TESTS[process.given[0]] for process in (run.first, run.second)]
+    assert lines == [f"ERROR {test} - not at its end in gw" for test in at]
+
+
 def test_what_shares_a_server_goes_to_one_process_also_when_the_first_has_died() -> None:
     run = Run([*SHARED, *TESTS])
     assert run.first.given[: len(SHARED)] == list(range(len(SHARED)))

@@ -23,6 +23,8 @@ class Sharing(LoadScopeScheduling):  # type: ignore[misc] # it has no types
     one process after the other. What else the process had goes to the others, and to the one in its place.
     """
 
+    _is_interrupted = False
+
     def _split_scope(self, nodeid: str) -> str:
         return next((together for together in TOGETHER if re.match(together, nodeid)), nodeid)
 
@@ -33,11 +35,15 @@ class Sharing(LoadScopeScheduling):  # type: ignore[misc] # it has no types
             # a process runs a test when it knows of the next, or that there is none
             super()._reschedule(node)
 
+    def pytest_keyboard_interrupt(self) -> None:
+        self._is_interrupted = True
+
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Of a run that is interrupted, since it does not end, say what the processes are at."""
-        for process, work in self.assigned_work.items():
-            for test in (test for tests in work.values() for test, done in tests.items() if not done):
-                terminalreporter.write_line(f"ERROR {test} - not at its end in {process.gateway.id}")
+        """Of a run that is interrupted, since it does not end, say what each process is at."""
+        for process, work in self.assigned_work.items() if self._is_interrupted else ():
+            undone = (test for tests in work.values() for test, done in tests.items() if not done)
+            if (at := next(undone, None)) is not None:
+                terminalreporter.write_line(f"ERROR {at} - not at its end in {process.gateway.id}")
 
     def remove_node(self, node: Any) -> str | None:
         """The test under which it died, if it was not at its end."""
