@@ -48,7 +48,7 @@ MUTATIONS = [
         old="is_copied=self._quarantine.takes(entry.id)",
         new="is_copied=False",
         tests=(
-            "tests/daemon/broker/test_own_errors.py::"
+            "tests/daemon/broker/test_own_errors_in_tasks.py::"
             "test_what_is_set_aside_before_it_is_stored_is_there_for_the_operator",
         ),
     ),
