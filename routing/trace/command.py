@@ -91,11 +91,11 @@ def _writing(what: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _steps() -> Iterator[Callable[[str], None]]:
-    """Says on standard error what is being done: in one place at a terminal, else a line each."""
+def _steps(*, are_few: bool = True) -> Iterator[Callable[[str], None]]:
+    """Says on standard error what is being done: in one place at a terminal, else a line each (of few)."""
     errors = console(stderr=True)
     if not can_be_drawn_on(errors):
-        yield lambda step: print(f"smqpd: {step}", file=sys.stderr, flush=True)
+        yield lambda step: print(f"smqpd: {step}", file=sys.stderr, flush=True) if are_few else None
         return
     with errors.status("starting") as status:
         yield lambda step: status.update(step)
@@ -436,7 +436,7 @@ def generate(
         jumps=jumps,
         faults=faults,
     )
-    with _writing(out), _steps() as say:
+    with _writing(out), _steps(are_few=False) as say:
         count = write(
             plan, out, compress=compress, truth=truth, progress=lambda done: say(f"{done:,} messages")
         )

@@ -85,7 +85,7 @@ def test_what_cannot_be_written_is_an_error_in_one_line(run: Any, tmp_path: Path
 async def test_a_pipe_is_not_drawn_on_whatever_it_passes_for(tmp_path: Path, pretence: str) -> None:
     command = "from routing.trace.command import app; app()"
     done = await trio.run_process(
-        [sys.executable, "-c", command, "generate", "--out", str(tmp_path), "--messages", "10"],
+        [sys.executable, "-c", command, "generate", "--out", str(tmp_path), "--messages", "2000"],
         capture_stdout=True,
         capture_stderr=True,
         env={**inherited(), "PYTHONPATH": str(ROOT), pretence: "1"},
