@@ -34,7 +34,7 @@ EARLIEST_US: Final = 1_577_836_800_000_000
 HOUR_US: Final = 3_600_000_000
 DAY_US: Final = 24 * HOUR_US
 
-SMUID_PATTERN: Final = r"^[^/\s]{1,261}/[0-9a-f]{12}-[0-9a-f]{1,12}-[0-9a-f]{1,15}$"
+SMUID_PATTERN: Final = r"^[^/\s]{1,261}/[0-9a-f]{12}-[0-9a-f]{1,12}-[0-9a-f]{1,15}\z"
 
 EVENTS: Final = (
     "published",

@@ -71,7 +71,7 @@ def duckdb_works(logs: str, out: str, size: int) -> tuple[Works, int | str]:
             columns = {{{columns}}})
         where server is not null and boot >= 0 and record >= 0 and version = 1
             and time_us between {schema.EARLIEST_US} and {NOW_US} and event in {schema.EVENTS}
-            and (event = 'heartbeat' or regexp_full_match(smuid, '{schema.SMUID_PATTERN[1:-1]}'))
+            and (event = 'heartbeat' or regexp_full_match(smuid, '{schema.SMUID_PATTERN[1:-2]}'))
             and coalesce(attempt, 0) >= 0 and coalesce(size, 0) between 0 and {schema.SIZE_MAX}
             and length(server) <= 512 and coalesce(length(peer), 0) <= 512
             and coalesce(length(topic), 0) <= 512 and coalesce(length(subscription), 0) <= 512"""
