@@ -34,12 +34,12 @@ from daemon.site.state_mark import INSTALLATION
 from daemon.system.private_files import replace
 from routing.federation.enquiry import FEATURES, Ping, Trace, Why
 from routing.names import check_topic, parse_smuid, server_name
+from routing.peering.news import NEWS
+from routing.peering.wants import PATTERNS
 
 if TYPE_CHECKING:  # a site without links does without HTTP/2
     from daemon.link.manager import LinkManager
     from daemon.link.tls import TlsTransport
-from routing.peering.news import NEWS
-from routing.peering.wants import PATTERNS
 
 _log = logging.getLogger(__name__)
 
