@@ -89,9 +89,10 @@ def test_what_never_prints_what_is_shown_is_not_waited_for_without_end(tmp_path:
     session.close()
 
 
-def test_a_site_may_say_something_else_first(tmp_path: Path) -> None:
+def test_a_link_may_be_up_before_a_site_says_that_it_runs(tmp_path: Path) -> None:
     session = Session(tmp_path)
-    (step,) = steps("```console\n$ sh -c 'echo link is up; echo ready; exec sleep 1000' &\nready\n```")
+    up = "INFO link with beta.example is up (dialled 192.0.2.7:721)"
+    (step,) = steps(f"```console\n$ sh -c 'echo \"{up}\"; echo ready; exec sleep 1000' &\nready\n```")
     session.run(step)
     session.close()
 

@@ -2,7 +2,7 @@
 
     $ command              run in the document's own empty directory, and to exit with 0
     $ command &            left running until the document ends; what it prints is waited for, after what a
-                           site may have to say before (that a link is up already, or few files are allowed)
+                           site may have to say before, `BEFORE`
     expected output        `...` as a line stands for any lines, within a line for anything;
                            no expected output means: whatever
 
@@ -29,6 +29,8 @@ from tests.support.ports import free_port
 from tests.support.process import inherited
 
 PORT: Final = "7720"
+BEFORE: Final = re.compile(r".* (link with \S+ is up .*|connections_max is \d+, but .*)")
+"""A link may be up before a site says that it runs, and few files be allowed."""
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -129,7 +131,7 @@ class Session:
         assert process.stdout is not None
         printed: list[str] = []
         with _ended_after(self._patience_s, process):
-            while not any(matches(expected, printed[before:]) for before in range(len(printed) + 1)):
+            while not matches(expected, printed):
                 line = process.stdout.readline()
                 if not line:
                     shown = "\n".join(expected)
@@ -138,7 +140,8 @@ class Session:
                         + "\n".join(printed)
                         + f"\nand the document shows:\n{shown}"
                     )
-                printed.append(line.rstrip())
+                if not BEFORE.fullmatch(line.rstrip()):
+                    printed.append(line.rstrip())
 
     def _shell(self, command: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -156,8 +159,5 @@ class Session:
         """End what runs in the background, the last first."""
         for process in reversed(self._background):
             process.send_signal(signal.SIGTERM)
-            try:
-                process.communicate(timeout=PATIENCE_S)
-            finally:
-                process.kill()
-                process.wait()
+            with _ended_after(self._patience_s, process):
+                process.communicate()
