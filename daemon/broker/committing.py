@@ -16,6 +16,7 @@ import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from resource import RUSAGE_THREAD, getrusage
 from typing import Final
 
 import trio
@@ -50,12 +51,15 @@ class Commits:
         gather_max_s: the longest that a transaction is put off.
         in_thread: has a worker thread do something, and waits for it.
         in_place_s: commits that take less on average are waited for in place; 0 for none, inf for all.
+        preempted: how often the processor has been taken from this thread: of a commit in which it was, the
+            time says nothing of the disk.
     """
 
     def __init__(self, store: Store, took_s: Histogram) -> None:
         """`took_s` is told of each."""
         self.gather_max_s = GATHER_MAX_S
         self.in_place_s = IN_PLACE_S
+        self.preempted: Callable[[], int] = _preempted
         self.in_thread: Callable[[Callable[[], float]], Awaitable[float]] = trio.to_thread.run_sync
         self._store = store
         self._took_s = took_s
@@ -89,23 +93,18 @@ class Commits:
 
         Raises sqlite3.Error: nothing of it is stored.
         """
+        now = trio.current_time()
         gather_s = min((decisions - FEW_DECISIONS) * GATHER_S_PER_DECISION, self.gather_max_s)
-        self._begins_at = trio.current_time() + gather_s if gather_s > 0 else 0.0
+        self._begins_at = now + gather_s if gather_s > 0 else 0.0
+        in_place = self._average_s < self.in_place_s and not self._beside and now >= self._trusts_at
+        preempted = self.preempted() if in_place else -1
         try:
-            if (
-                self._average_s < self.in_place_s
-                and not self._beside
-                and (not self._trusts_at or trio.current_time() >= self._trusts_at)
-            ):
-                self._trusts_at = 0.0
-                took_s = self._timed_commit()
-            else:
-                took_s = await self.in_thread(self._timed_commit)
+            took_s = self._timed_commit() if in_place else await self.in_thread(self._timed_commit)
         except sqlite3.Error:
             # one that came at once says nothing of how fast the disk is
-            self._learn(max(self._failed_after_s, self._average_s))
+            self._learn(max(self._failed_after_s, self._average_s), preempted)
             raise
-        self._learn(took_s)
+        self._learn(took_s, preempted)
         self._took_s.note(took_s)
 
     def _timed_commit(self) -> float:
@@ -117,7 +116,12 @@ class Commits:
             raise
         return time.perf_counter() - began
 
-    def _learn(self, took_s: float) -> None:
-        if took_s > STALL_S and not self._beside and self.in_place_s < math.inf:
+    def _learn(self, took_s: float, preempted: int) -> None:
+        # of one in a thread, some of the time is that of other threads, which it waited for
+        if took_s > STALL_S and preempted == self.preempted() and self.in_place_s < math.inf:
             self._trusts_at = trio.current_time() + DISTRUST_S
         self._average_s += SMOOTHING * (took_s - self._average_s)
+
+
+def _preempted() -> int:
+    return getrusage(RUSAGE_THREAD).ru_nivcsw

@@ -5,6 +5,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,7 @@ async def test_after_a_commit_that_took_long_none_is_waited_for_in_place_for_a_w
 ) -> None:
     commits, threads = Commits(store, Histogram()), []
     commits.in_place_s = 1000.0
+    commits.preempted = lambda: 0
 
     async def in_thread(commit: Callable[[], float]) -> float:
         threads.append(commit)
@@ -112,11 +114,53 @@ async def test_after_a_commit_that_took_long_none_is_waited_for_in_place_for_a_w
     assert await commit() == 1
 
 
+async def test_a_commit_in_which_the_processor_was_taken_away_says_nothing_of_the_disk(
+    store: Store, mock_clock: MockClock
+) -> None:
+    commits, threads = Commits(store, Histogram()), []
+    commits.in_place_s = 1000.0
+    commits.preempted = count().__next__
+
+    async def in_thread(commit: Callable[[], float]) -> float:
+        threads.append(commit)
+        return commit()
+
+    def late() -> None:
+        time.sleep(2 * STALL_S)  # a machine that is busy: the commit is to have taken so long
+
+    commits.in_thread = in_thread
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "commit", late)
+        for _ in range(2):
+            await commits.commit(1)
+    assert threads == []
+
+
+async def test_a_commit_that_waited_for_other_threads_says_nothing_of_the_disk(
+    store: Store, mock_clock: MockClock
+) -> None:
+    commits, threads = Commits(store, Histogram()), []
+    commits.preempted = lambda: 0
+
+    async def in_thread(commit: Callable[[], float]) -> float:
+        threads.append(commit)
+        commit()
+        return 2 * STALL_S
+
+    commits.in_thread = in_thread
+    for in_place_s in (0.0, 1000.0):
+        commits.in_place_s = in_place_s
+        store.write(EMPTY, 0, CLOCK_MARK)
+        await commits.commit(1)
+    assert len(threads) == 1
+
+
 async def test_a_commit_that_took_long_and_failed_counts_as_one_that_took_long(
     store: Store, mock_clock: MockClock
 ) -> None:
     commits, threads = Commits(store, Histogram()), []
     commits.in_place_s = 1000.0
+    commits.preempted = lambda: 0
 
     async def in_thread(commit: Callable[[], float]) -> float:
         threads.append(commit)
