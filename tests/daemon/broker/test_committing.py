@@ -4,7 +4,7 @@ import math
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -60,126 +60,95 @@ async def test_the_transaction_is_committed_in_place_and_by_a_thread_alike(store
             assert reader.execute("SELECT last_record FROM site").fetchone() == (record,)
 
 
-async def test_no_commit_is_waited_for_in_place_while_something_large_is_synced(
-    store: Store, mock_clock: MockClock
-) -> None:
-    commits, threads = Commits(store, Histogram()), []
-    commits.in_place_s = 1000.0
+class Watched:
+    """Commits that a disk is fast enough to be waited for in place; `in_threads` is how many were not."""
 
-    async def in_thread(commit: Callable[[], float]) -> float:
-        threads.append(commit)
+    def __init__(self, store: Store) -> None:
+        self.commits = Commits(store, Histogram())
+        self.commits.in_place_s = 1000.0
+        self.commits.preempted = lambda: 0
+        self.commits.in_thread = self._in_thread
+        self.in_threads = 0
+        self._store = store
+
+    async def commit(self) -> int:
+        self._store.write(EMPTY, 0, CLOCK_MARK)
+        await self.commits.commit(1)
+        return self.in_threads
+
+    async def _in_thread(self, commit: Callable[[], float]) -> float:
+        self.in_threads += 1
         return commit()
 
-    async def commit() -> int:
-        store.write(EMPTY, 0, CLOCK_MARK)
-        await commits.commit(1)
-        return len(threads)
 
-    commits.in_thread = in_thread
-    assert await commit() == 0
-    with commits.beside(), commits.beside():
-        assert await commit() == 1
-    mock_clock.jump(DISTRUST_S)  # in case that the disk is slow just now
-    assert await commit() == 1
+@pytest.fixture
+def watched(store: Store) -> Watched:
+    return Watched(store)
 
 
-async def test_after_a_commit_that_took_long_none_is_waited_for_in_place_for_a_while(
-    store: Store, mock_clock: MockClock
-) -> None:
-    commits, threads = Commits(store, Histogram()), []
-    commits.in_place_s = 1000.0
-    commits.preempted = lambda: 0
-
-    async def in_thread(commit: Callable[[], float]) -> float:
-        threads.append(commit)
-        return commit() / 1000
-
-    async def commit() -> int:
-        store.write(EMPTY, 0, CLOCK_MARK)
-        await commits.commit(1)
-        return len(threads)
-
-    commits.in_thread = in_thread
+@contextmanager
+def late(store: Store, error: Exception | None = None) -> Iterator[None]:
+    """Each commit takes long, and may fail then."""
     in_time = store.commit
 
-    def late() -> None:
+    def commit() -> None:
         time.sleep(2 * STALL_S)  # a disk that is slow: the commit is to have taken so long
+        if error is not None:
+            raise error
         in_time()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "commit", late)
-        assert await commit() == 0
-    assert await commit() == 1
+        patch.setattr(store, "commit", commit)
+        yield
+
+
+async def test_no_commit_is_waited_for_in_place_while_something_large_is_synced(
+    watched: Watched, mock_clock: MockClock
+) -> None:
+    assert await watched.commit() == 0
+    with watched.commits.beside(), watched.commits.beside():
+        assert await watched.commit() == 1
+    mock_clock.jump(DISTRUST_S)  # in case that the disk is slow just now
+    assert await watched.commit() == 1
+
+
+async def test_after_a_commit_that_took_long_none_is_waited_for_in_place_for_a_while(
+    watched: Watched, store: Store, mock_clock: MockClock
+) -> None:
+    with late(store):
+        assert await watched.commit() == 0
+    assert await watched.commit() == 1
     mock_clock.jump(DISTRUST_S)
-    assert await commit() == 1
+    assert await watched.commit() == 1
 
 
 async def test_a_commit_in_which_the_processor_was_taken_away_says_nothing_of_the_disk(
-    store: Store, mock_clock: MockClock
+    watched: Watched, store: Store, mock_clock: MockClock
 ) -> None:
-    commits, threads = Commits(store, Histogram()), []
-    commits.in_place_s = 1000.0
-    commits.preempted = count().__next__
-
-    async def in_thread(commit: Callable[[], float]) -> float:
-        threads.append(commit)
-        return commit()
-
-    def late() -> None:
-        time.sleep(2 * STALL_S)  # a machine that is busy: the commit is to have taken so long
-
-    commits.in_thread = in_thread
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "commit", late)
+    watched.commits.preempted = count().__next__
+    with late(store):
         for _ in range(2):
-            await commits.commit(1)
-    assert threads == []
+            assert await watched.commit() == 0
 
 
 async def test_a_commit_that_waited_for_other_threads_says_nothing_of_the_disk(
-    store: Store, mock_clock: MockClock
+    watched: Watched, store: Store, mock_clock: MockClock
 ) -> None:
-    commits, threads = Commits(store, Histogram()), []
-    commits.preempted = lambda: 0
-
-    async def in_thread(commit: Callable[[], float]) -> float:
-        threads.append(commit)
-        commit()
-        return 2 * STALL_S
-
-    commits.in_thread = in_thread
-    for in_place_s in (0.0, 1000.0):
-        commits.in_place_s = in_place_s
-        store.write(EMPTY, 0, CLOCK_MARK)
-        await commits.commit(1)
-    assert len(threads) == 1
+    watched.commits.in_place_s = 0.0
+    with late(store):
+        assert await watched.commit() == 1
+    watched.commits.in_place_s = 1000.0
+    assert await watched.commit() == 1
 
 
 async def test_a_commit_that_took_long_and_failed_counts_as_one_that_took_long(
-    store: Store, mock_clock: MockClock
+    watched: Watched, store: Store, mock_clock: MockClock
 ) -> None:
-    commits, threads = Commits(store, Histogram()), []
-    commits.in_place_s = 1000.0
-    commits.preempted = lambda: 0
-
-    async def in_thread(commit: Callable[[], float]) -> float:
-        threads.append(commit)
-        return commit()
-
-    def fail_after(seconds: float) -> Callable[[], None]:
-        def fail() -> None:
-            time.sleep(seconds)  # a disk that is slow: the commit is to have taken so long
-            raise sqlite3.OperationalError("disk I/O error")
-
-        return fail
-
-    commits.in_thread = in_thread
-    for seconds, in_threads in ((2 * STALL_S, 0), (0.0, 1)):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(store, "commit", fail_after(seconds))
-            with pytest.raises(sqlite3.OperationalError):
-                await commits.commit(1)
-        assert len(threads) == in_threads
+    with late(store, sqlite3.OperationalError("disk I/O error")), pytest.raises(sqlite3.OperationalError):
+        await watched.commit()
+    assert watched.in_threads == 0
+    await watched.commits.commit(1)  # what was written is still to be
+    assert watched.in_threads == 1
 
 
 async def test_an_acknowledgement_shares_the_transaction_of_the_next_message(
