@@ -327,6 +327,13 @@ class Matching:
         topic.shared.insert(entry)
         self.tell_patterns(entry)
 
+    def wait_from_start(self, entry: Entry) -> None:
+        """As `wait`, at a start: nobody is there yet who has to be told of more than a topic's first."""
+        if entry.topic.is_listed:
+            entry.topic.shared.insert(entry)
+        else:
+            self.wait(entry)
+
     def tell_patterns(self, entry: Entry) -> None:
         """What waits in a topic may be the first of all that its followers can have."""
         topic = entry.topic

@@ -283,10 +283,8 @@ class Restore:
     def _wait(self, entry: Entry) -> None:
         if entry.flags & GROUPED:
             self._state.grouping.wait(entry)
-        elif entry.topic.is_listed:  # and nobody is there yet to whom each would have to be told
-            entry.topic.shared.insert(entry)
         else:
-            self._state.matching.wait(entry)
+            self._state.matching.wait_from_start(entry)
 
     def _wait_for_all(self, entry: Entry, marks: list[StoredMark]) -> tuple[int, int]:
         """To how many it is due; and how many of them a receipt speaks of."""
