@@ -72,6 +72,27 @@ MUTATIONS = [
         tests=("tests/routing/federation/test_store_failing.py",),
     ),
     Mutation(
+        name="a copy that has ended is taken up again for who has it",
+        file="routing/federation/arriving.py",
+        old="        if copy is None and self._destinations.is_seen_through(",
+        new="        if False and self._destinations.is_seen_through(",
+        tests=("tests/routing/federation/test_destinations_late.py",),
+    ),
+    Mutation(
+        name="a new subscriber behind another on the same link is missed",
+        file="routing/federation/arriving.py",
+        old="            sent += self._destinations.send_to_late(copy, counted=counted)\n",
+        new="",
+        tests=("tests/routing/federation/test_destinations_late.py",),
+    ),
+    Mutation(
+        name="each arrival of a copy that others are still to have is written",
+        file="routing/federation/destinations.py",
+        old="            copy.is_stale |= bool(settled)\n",
+        new="            self.keep(copy)\n",
+        tests=("tests/routing/federation/test_destinations_stored.py",),
+    ),
+    Mutation(
         name="who wanted a message all along is taken for a late subscriber",
         file="routing/federation/rerouting.py",
         old=" - (itineraries.wanted_long(topic) or _NOBODY)",

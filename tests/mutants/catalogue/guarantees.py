@@ -4,6 +4,16 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="a processor that is busy passes for a disk that stalls",
+        file="daemon/broker/committing.py",
+        old=" and preempted == self.preempted()",
+        new="",
+        tests=(
+            "tests/daemon/broker/test_committing.py::"
+            "test_a_commit_in_which_the_processor_was_taken_away_says_nothing_of_the_disk",
+        ),
+    ),
+    Mutation(
         name="one damaged row keeps a site from starting",
         file="daemon/store/table.py",
         old="except msgspec.ValidationError:\n                rows = ",
