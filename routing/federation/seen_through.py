@@ -14,7 +14,11 @@ _NOBODY: Final = frozenset[str]()
 
 
 class SeenThrough:
-    """By Smuid, sites that have it for certain: they have said so, or whoever was asked to see to them."""
+    """By Smuid, sites that have it: they have said so, or whoever was asked to see to them has.
+
+    Peers are believed in that, and of one that knows no destinations it is supposed of all behind it, as
+    where a copy that is held ends by it.
+    """
 
     def __init__(self) -> None:
         self._sites: dict[str, frozenset[str]] = {}
