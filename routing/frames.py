@@ -39,6 +39,8 @@ from routing.message import Message, Section
 from routing.sections import content_length, read_section_head, split_header, write_section_head
 
 _CONTROLS: Final = bytes(byte for byte in (*range(32), 127) if byte != 9)
+_SPELLINGS: Final = KNOWN_SPELLINGS | {"For"}
+"""Also of what stands before each message between sites."""
 _SECTIONS_DIGITS_MAX: Final = 6  # more is taken for a mistake rather than skipped
 
 
@@ -338,7 +340,7 @@ def _read_lines(lines: list[str], start: int, clean: bool) -> tuple[Headers, int
     for line in lines[start:]:
         name, colon, value = line.partition(": ")
         if clean and colon:
-            if name in KNOWN_SPELLINGS:
+            if name in _SPELLINGS:
                 headers.append((name, value))
                 continue
             if name == "Sections" and value == "1" and sections < 0:

@@ -57,7 +57,7 @@ class Assignments:
     ) -> list[Assignment]:
         """The same of a copy that came through `hops`, and that this site sees to some destinations of."""
         beyond = [site for site in destinations if site != self._server and site not in hops]
-        by_peer, _ = self._topology.ways.assign(beyond, topic, depth, hops)
+        by_peer, _ = self._topology.ways.assign(beyond, topic, depth, tuple(hops))
         return self._explained(topic, depth, by_peer, (), hops)
 
     def _explained(

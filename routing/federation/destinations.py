@@ -29,6 +29,7 @@ A copy goes wherever it is wanted, as `forwarding` has it, where its destination
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from routing.errors import Refusal
@@ -39,7 +40,7 @@ from routing.federation.topology import Topology
 from routing.lifecycle import Lifecycle, advance
 from routing.link.codec import DESTINATIONS_MAX, are_destinations
 from routing.link.units import TransferOutcome
-from routing.names import is_server_name, parse_smuid
+from routing.names import Smuid, is_server_name, parse_smuid
 from routing.peering.copies import UNKNOWN, Copy, Forward, Open
 from routing.peering.decisions import DestinationsWord, StoreCopy, TellDestinations
 from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, STATED
@@ -106,7 +107,30 @@ class Destinations:
 
         `counted`: the peer asks for a receipt, too.
         """
-        open, server = copy.destinations, self._state.server
+        server, again = self._state.server, list[str]()
+        if copy.seen_to is None:  # as a rule: it has just come
+            wanted, come = _split(tuple(sites), copy.hops, server)
+            for site in come:
+                self._note(peer, "arrived", copy.smuid, site)
+        else:
+            again = self._take_again(copy, peer, sites, counted=counted)
+            known = {server, *copy.hops, *copy.seen_to}
+            wanted = tuple(site for site in dict.fromkeys(sites) if site not in known)
+        new = self._room(copy, wanted) if wanted else []
+        if len(new) < len(wanted):
+            for site in wanted:
+                if site not in new:
+                    self._note(peer, "no-way", copy.smuid, site)
+        self._destine(copy, new, (peer,), is_late=not counted)
+        self._note_wanted(copy)
+        sent = self._assign(copy, new, counted=counted) if new else []
+        if again:
+            self.assign_again(copy, again)
+        return sent
+
+    def _take_again(self, copy: Copy, peer: str, sites: Iterable[str], *, counted: bool) -> list[str]:
+        """Note that a peer asks for these, of which some are seen to; those that are to be sent again."""
+        open = copy.destinations
         again = []
         for site in sites:
             if site in open:
@@ -120,22 +144,14 @@ class Destinations:
                     again.append(site)
             elif site in copy.hops or (copy.seen_to is not None and site in copy.seen_to):
                 self._note(peer, "arrived", copy.smuid, site)
-        known = {server, *copy.hops, *(copy.seen_to or ())}
-        new = [site for site in dict.fromkeys(sites) if site not in known]
-        room = self._room(copy, new)
-        for site in new:
-            if site not in room:
-                self._note(peer, "no-way", copy.smuid, site)
-        new = room
-        self._destine(copy, new, (peer,), is_late=not counted)
+        return again
+
+    def _note_wanted(self, copy: Copy) -> None:
+        """So that who comes to want it later is seen to do so."""
         if copy.entry.flags & STATED and copy.hops:
             topic = copy.entry.topic.name
             if (found := self._itineraries.find(topic, copy.depth)) is not None:
-                self._itineraries.note(topic, found)  # so that who comes later is seen to do so
-        sent = self._assign(copy, new, counted=counted)
-        if again:
-            self.assign_again(copy, again)
-        return sent
+                self._itineraries.note(topic, found)
 
     def is_seen_through(self, smuid: str, peer: str, sites: Collection[str]) -> bool:
         """Whether all these have a message that is not held here any more; if so, a peer is told."""
@@ -153,7 +169,7 @@ class Destinations:
 
     def see_to_own(self, smuid: str, peer: str, sites: Iterable[str]) -> None:
         """A peer has no other way to these than over this site, where the message began."""
-        if (copy := self._held(smuid)) is not None:
+        if (copy := self._held(smuid, parse_smuid(smuid))) is not None:
             self.take_on(copy, peer, sites, counted=False)
             return
         for site in sites:
@@ -209,8 +225,11 @@ class Destinations:
         many = len(found)
         if len(copy.seen_to or ()) + len(sites) > SEEN_TO_MAX:
             return []
-        for site in sites:
-            if site in ways and are_destinations((*found, site)):
+        known = [site for site in sites if site in ways]
+        if are_destinations((*found, *known)):
+            return known
+        for site in known:
+            if are_destinations((*found, site)):
                 found.append(site)
         return found[many:]
 
@@ -249,16 +268,15 @@ class Destinations:
         return self._send(copy, by_peer, counted=counted)
 
     def _send(self, copy: Copy, by_peer: Mapping[str, list[str]], *, counted: bool) -> list[Forward]:
-        open = copy.destinations
+        open, sent = copy.destinations, []
         for peer, sites in by_peer.items():
             for site in sites:
                 if (known := open.get(site)) is not None:
                     known.via = peer
                     if peer not in known.asked:
                         known.asked += (peer,)
-        return [
-            self._forwarding.send_for(copy, peer, sites, counted=counted) for peer, sites in by_peer.items()
-        ]
+            sent.append(self._forwarding.send_for(copy, peer, sites, counted=counted))
+        return sent
 
     # -- what peers say ---------------------------------------------------------------------------
 
@@ -266,11 +284,12 @@ class Destinations:
         """A peer has answered for a copy: note who has it; returns the sites that it does not see to."""
         if outcome == "denied":
             return self._refused(copy, peer, copy.via(peer))
-        knows = self._forwarding.peers[peer].knows_destinations if peer in self._forwarding.peers else False
+        known = self._forwarding.peers.get(peer)
         # one that knows no destinations has sent it wherever it is wanted, and tells of none
-        has = [] if knows else copy.via(peer)
-        for _ in self._settle(copy, peer, (peer, *has)):
-            advance(copy.entry, "arrived")
+        has = [] if known is not None and known.knows_destinations else copy.via(peer)
+        if has or peer in copy.destinations:
+            for _ in self._settle(copy, peer, (peer, *has)):
+                advance(copy.entry, "arrived")
         return self._refused(copy, peer, copy.via(peer)) if outcome == "loop" else []
 
     def _refused(self, copy: Copy, peer: str, sites: list[str]) -> list[str]:
@@ -315,47 +334,48 @@ class Destinations:
 
     def hear(self, peer: str, word: DestinationsWord, told: Mapping[str, list[str]], now: float) -> None:
         """Take what a peer says of destinations. Raises Refusal where it makes no sense."""
-        if len(told) > TOLD_MAX or any(len(sites) > SEEN_TO_MAX for sites in told.values()):
+        if len(told) > TOLD_MAX or max(map(len, told.values()), default=0) > SEEN_TO_MAX:
             raise Refusal(Refusal.TOO_MANY, f"destinations of more than {TOLD_MAX} messages, or too many")
-        for smuid, sites in told.items():
-            parse_smuid(smuid)
+        parts = {smuid: parse_smuid(smuid) for smuid in told}
+        for sites in told.values():
             if len(set(sites)) != len(sites) or not all(map(is_server_name, sites)):
                 raise Refusal(Refusal.BAD_FRAME, "a destination that is no server, or one twice")
         known = self._forwarding.peers.get(peer)
         if known is None or not known.knows_destinations:
             return
         for smuid, sites in told.items():
-            copy = self._held(smuid)
+            copy = self._held(smuid, parts[smuid])
             if copy is None:
                 self._hear_of_none(peer, word, smuid, sites)
                 continue
             topic = copy.entry.topic.name
             if not (known.may_come(topic) or known.may_go(topic)):
                 continue  # it is none of its business
-            if word == "still":
+            if word == "arrived":
+                self._hear_arrived(copy, peer, sites)
+                self._receipts.look(copy.entry, now)
+            elif word == "still":
                 self._hear_still(copy, peer, sites)
             elif word == "no-way":
                 self._hear_no_way(copy, peer, sites)
             elif word == "again":
                 self._hear_again(copy, peer, sites)
-            elif word == "arrived":
-                self._hear_arrived(copy, peer, sites)
-                self._receipts.look(copy.entry, now)
             else:
                 self._hear_unwanted(copy, peer, sites)
                 self._receipts.look(copy.entry, now)
 
-    def _held(self, smuid: str) -> Copy | None:
-        seen = self._forwarding.known(smuid)
-        if seen is not None:
-            id = seen.entry_id
+    def _held(self, smuid: str, parts: Smuid) -> Copy | None:
+        destined = self._state.crossing.destined
+        # what began here is under the number that its Smuid tells: nothing is looked for on disk
+        own = destined.get(parts.boot << COUNTER_BITS | parts.counter)
+        if own is not None and own.smuid == smuid:
+            found: Copy | None = own
         else:
-            parts = parse_smuid(smuid)
-            if parts.server != self._state.server:
-                return None
-            id = parts.boot << COUNTER_BITS | parts.counter
-        copy = self._state.crossing.destined.get(id)
-        return copy if copy is not None and copy.smuid == smuid and not copy.entry.flags & EXPIRED else None
+            seen = self._forwarding.known(smuid)
+            found = destined.get(seen.entry_id) if seen is not None else None
+        if found is None or found.smuid != smuid or found.entry.flags & EXPIRED:
+            return None
+        return found
 
     def _hear_of_none(self, peer: str, word: DestinationsWord, smuid: str, sites: list[str]) -> None:
         """It is of a copy that is not held: who asks is to send it again, or not to ask any more."""
@@ -435,15 +455,16 @@ class Destinations:
         settled = []
         for site in sites:
             open = copy.destinations.pop(site, None)
-            if open is None:
-                continue
-            settled.append(site)
-            for other in dict.fromkeys((*open.asked_by, *open.asked)):
-                if other not in (teller, site):
-                    self._note(other, "arrived", copy.smuid, site)
+            if open is not None:
+                settled.append(site)
+                for other in open.asked_by + open.asked:
+                    if other != teller and other != site:
+                        self._note(other, "arrived", copy.smuid, site)
+        if not settled:
+            return ()
         if copy.destinations:
-            copy.is_stale |= bool(settled)
-        elif settled and copy.seen_to is not None:
+            copy.is_stale = True
+        elif copy.seen_to is not None:
             self.keep(copy)
             self._seen_through.note(copy.smuid, copy.seen_to)
         return tuple(settled)
@@ -496,3 +517,12 @@ class Destinations:
                 some[smuid] = list(dict.fromkeys(each))[:SEEN_TO_MAX]
                 size += sum(map(len, some[smuid]))
             self._state.out.append(TellDestinations(peer, word, some))
+
+
+@lru_cache(maxsize=1024)
+def _split(
+    sites: tuple[str, ...], hops: tuple[str, ...], server: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of what a copy is for that has come to a server: where it is still to go, and where it has been."""
+    come = tuple(site for site in sites if site in hops)
+    return tuple(site for site in sites if site != server and site not in hops), come

@@ -286,7 +286,8 @@ class Federation:
         else:
             left = self.destinations.acknowledged(copy, peer, answered.outcome)
             self._lifecycle.answered(copy.entry, peer, copy.depth, answered)
-            self.destinations.give(copy, left)
+            if left:
+                self.destinations.give(copy, left)
             self._receipts.look(copy.entry, now)
 
     def not_copied(self, refused: Refused) -> None:

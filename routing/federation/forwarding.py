@@ -64,11 +64,16 @@ class Peer:
 
     def may_come(self, topic: str) -> bool:
         """Whether a message of this topic is taken from the peer."""
-        return is_system_topic(topic) or any(topic_matches(one, topic) for one in self.rules.allow_in)
+        return _allows(self.rules.allow_in, topic)
 
     def may_go(self, topic: str) -> bool:
         """Whether a message of this topic is sent to the peer."""
-        return is_system_topic(topic) or any(topic_matches(one, topic) for one in self.rules.allow_out)
+        return _allows(self.rules.allow_out, topic)
+
+
+def _allows(patterns: tuple[str, ...], topic: str) -> bool:
+    # as a rule all of them: asked for each message
+    return "#" in patterns or is_system_topic(topic) or any(topic_matches(one, topic) for one in patterns)
 
 
 class Forwarding:

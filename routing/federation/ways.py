@@ -12,7 +12,7 @@ so by the same peers, and whoever of these is taken first is taken for both.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -23,7 +23,15 @@ from routing.peering.copies import capped, onward, wider, within
 REACHES_MAX: Final = 1_000
 """Remembered: one for each set of links that rules shut, each depth that links bound, each detour."""
 
+ASSIGNED_MAX: Final = 1_000
+"""Remembered: one for each set of destinations, depth and ways that were not to be taken."""
+
 Shut = frozenset[tuple[str, str]]
+
+Assigned = tuple[Mapping[str, list[str]], list[str]]
+"""By peer, what it is to see to; and what there is no way to."""
+
+_Asked = tuple[tuple[str, ...], Shut, int, tuple[str, ...], tuple[tuple[str, tuple[str, ...]], ...]]
 
 _NONE: Final[Shut] = frozenset()
 
@@ -84,6 +92,7 @@ class Ways:
         self._has_bounds = any(end.depth_max != DEPTH_UNLIMITED for end in ends)
         self._reaches: dict[tuple[Shut, int, bool, frozenset[str]], Reach] = {}
         self._shut: dict[str, Shut] = {}
+        self._assigned: dict[_Asked, Assigned] = {}
         self._from: dict[str, dict[str, int]] = {}
         self.peers = sorted(links.get(server, ()))
         self._bits = {peer: 1 << number for number, peer in enumerate(self.peers)}
@@ -209,9 +218,9 @@ class Ways:
         targets: Iterable[str],
         topic: str,
         depth: int,
-        avoid: Collection[str] = (),
-        refused: Mapping[str, Collection[str]] | None = None,
-    ) -> tuple[dict[str, list[str]], list[str]]:
+        avoid: tuple[str, ...] = (),
+        refused: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Assigned:
         """By peer, the targets that it is to see to; and those to which there is no way within depth.
 
         The latter are with a peer all the same if there is a way back: by a site that it came through.
@@ -220,11 +229,27 @@ class Ways:
             avoid: sites that it is not to pass if there is another way: those that it came through.
             refused: by target, sites by which it is not to go there.
         """
-        hops = frozenset(avoid)
+        # one message after the other is for the same
+        key = (tuple(targets), self.shut(topic), depth, avoid, tuple(refused.items()) if refused else ())
+        found = self._assigned.get(key)
+        if found is None:
+            if len(self._assigned) >= ASSIGNED_MAX:
+                self._assigned.clear()
+            found = self._assigned[key] = self._assign(key[0], topic, depth, frozenset(avoid), refused or {})
+        return found
+
+    def _assign(
+        self,
+        targets: Iterable[str],
+        topic: str,
+        depth: int,
+        hops: frozenset[str],
+        refused: Mapping[str, tuple[str, ...]],
+    ) -> Assigned:
         choices: dict[str, int] = {}
         nowhere = []
         for target in targets:
-            shut = frozenset(refused.get(target, ())) if refused else frozenset[str]()
+            shut = frozenset(refused.get(target, ()))
             without = hops | shut
             first = self._first(target, topic, depth, without)
             if not first:

@@ -247,20 +247,20 @@ def _read_transfer(frame: Frame) -> Transfer:
     transfer = Transfer(topic=check_topic(topic), wire=frame.sections[0].body, number=_integer(number))
     for name, value in frame.headers:
         match name:
-            case "Attempt":
-                transfer.attempt = max(_integer(value, SMALL_MAX), 1)
             case "Depth":
                 transfer.depth = read_depth(value)
             case "Hops":
                 transfer.hops = _hops(value)
+            case "For":
+                transfer.destinations = _destinations(value)
             case "Timeout":
                 transfer.timeout_left_s = read_seconds(value)
             case "Delivery":
                 transfer.mode = "ONE" if value == "ONE" else "ALL"
             case "Guarantee":
                 transfer.guarantee = value != "NO"
-            case "For":
-                transfer.destinations = _destinations(value)
+            case "Attempt":
+                transfer.attempt = max(_integer(value, SMALL_MAX), 1)
             case "Flags":
                 transfer.flags = _words(value)
     if transfer.guarantee != (transfer.number > 0):

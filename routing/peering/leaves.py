@@ -10,6 +10,7 @@ and patterns are in different buckets, so that it is known of each topic which b
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Annotated, Final, Literal
 from zlib import crc32
@@ -99,6 +100,7 @@ class NumberedBucket(msgspec.Struct, frozen=True, array_like=True):
     data: Annotated[bytes, msgspec.Meta(max_length=HELD_BYTES_MAX)]
 
 
+@lru_cache(maxsize=1024)
 def bucket_of(name: str) -> int:
     """The number of the bucket that a topic or a pattern falls into."""
     number = crc32(name.encode())

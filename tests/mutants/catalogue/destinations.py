@@ -30,7 +30,7 @@ MUTATIONS = [
     Mutation(
         name="a copy is kept until the next site has it, and no longer",
         file=DESTINATIONS,
-        old="        has = [] if knows else copy.via(peer)\n",
+        old="        has = [] if known is not None and known.knows_destinations else copy.via(peer)\n",
         new="        has = copy.via(peer)\n",
         tests=(f"{TESTS}::test_a_broken_way_is_gone_round",),
     ),
@@ -88,8 +88,8 @@ MUTATIONS = [
     Mutation(
         name="each arrival of a copy that others are still to have is written",
         file="routing/federation/destinations.py",
-        old="            copy.is_stale |= bool(settled)\n",
-        new="            self.keep(copy)\n",
+        old="            copy.is_stale = True\n        elif",
+        new="            self.keep(copy)\n        elif",
         tests=("tests/routing/federation/test_destinations_stored.py",),
     ),
     Mutation(
