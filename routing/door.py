@@ -73,9 +73,9 @@ class Door:
         self.arrive = self._timed(federation.arrive)
         self.acknowledged = self._unhurried(federation.acknowledged)
         self.not_copied = self._untimed(federation.not_copied)
-        self.heard = self._untimed(federation.heard)
+        self.heard = self._untimed(federation.heard, wake_later)
         self.hear_interest = self._timed(federation.hear_interest)
-        self.hear_destinations = self._timed(federation.hear_destinations)
+        self.hear_destinations = self._unhurried(federation.hear_destinations)
         self.hear_receipt = self._timed(federation.hear_receipt)
         self.hear_removed = self._timed(federation.hear_removed)
         self.answer_arrived = self._untimed(federation.answer_arrived)
@@ -106,9 +106,9 @@ class Door:
 
         return made
 
-    def _untimed(self, call: Callable[_P, _T]) -> Callable[_P, _T]:
-        """An input that is the same at any time."""
-        wake, end_input = self._wake, self._end_input
+    def _untimed(self, call: Callable[_P, _T], wake: Callable[[], None] | None = None) -> Callable[_P, _T]:
+        """An input that is the same at any time. `wake`: called in place of the usual one."""
+        wake, end_input = wake or self._wake, self._end_input
 
         def made(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             try:

@@ -9,6 +9,8 @@ from trio.testing import MockClock
 from routing.door import Door
 from routing.errors import Refusal
 from routing.message import Message
+from routing.peering.copies import PeerRules, UnitId
+from routing.peering.wants import InterestChange
 from routing.router import Router
 from routing.subscription import Consumer, SubscribeOptions
 from tests.support.broker import virtual_site
@@ -70,6 +72,19 @@ def test_an_acknowledgement_that_makes_room_for_the_next_message_does_not_wait()
     woken = site.woken
     site.door.commit(ada, list(ada.locks), None)
     assert (site.woken, site.woken_later) == (woken + 1, 0)
+
+
+def test_that_a_peer_is_heard_may_wait_for_company_but_not_what_follows_from_it() -> None:
+    site = Site()
+    site.door.set_peers({"b.example": PeerRules()})
+    site.door.link_up("b.example", restarted=False, knows_destinations=True)
+    woken = site.woken
+    site.door.hear_destinations("b.example", "arrived", {"b.example/018bcfe56800-1-1": ["c.example"]})
+    site.door.heard("b.example", UnitId(1, 1))
+    assert (site.woken, site.woken_later) == (woken, 2)
+    site.door.hear_interest("b.example", [InterestChange("ALL", "news", 0)], whole=False)
+    site.door.heard("b.example", UnitId(1, 2))
+    assert (site.woken, site.woken_later) == (woken + 1, 3)
 
 
 def test_what_is_read_wakes_nobody() -> None:
