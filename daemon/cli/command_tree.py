@@ -95,8 +95,8 @@ def _told_apart() -> Iterator[None]:
         raise ClosedPipeError from None
 
 
-def build_app() -> typer.Typer:
-    """The whole command line."""
+def build_app(named: str = "") -> typer.Typer:
+    """The command line: whole, or what is needed of it where the first word after `smqpd` is `named`."""
     app = typer.Typer(
         name="smqpd",
         cls=Commands,
@@ -105,7 +105,6 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(help="A federated message router.")(_options)
-    named = _named()
     # What packages add is not loaded for a command of the core: a daemon has no use for their libraries.
     alone = named == VERSION_OPTION or (named in CORE and named not in SHARED)
     commands, broken = ({}, {}) if alone else installed_commands()
@@ -132,16 +131,16 @@ def _named() -> str:
     return words[1] if len(words) > 2 or (len(words) == 2 and line[-1].isspace()) else ""
 
 
-def tree() -> Any:
-    """The whole command line, as a command of click whose help names values as people do."""
-    command = typer.main.get_command(build_app())
+def tree(named: str = "") -> Any:
+    """Likewise, as a command of click whose help names values as people do."""
+    command = typer.main.get_command(build_app(named))
     _show_in_words(command)
     return command
 
 
 def run() -> int:
     """Run the command that `sys.argv` names. Returns its exit code; raises what it raises."""
-    command = tree()
+    command = tree(_named())
     try:
         # Else typer would frame what it says of wrong usage, in several lines.
         exit_code = command(prog_name="smqpd", standalone_mode=False)

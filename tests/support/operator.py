@@ -29,7 +29,7 @@ class Operator:
         return json.loads(out)
 
     def _command(self, *words: str) -> tuple[int, str, str]:
-        result = CliRunner().invoke(build_app(), [*words, "--site", str(self._directory)])
+        result = CliRunner().invoke(build_app(words[0]), [*words, "--site", str(self._directory)])
         if isinstance(result.exception, Failure):
             return result.exception.exit_code, result.stdout, str(result.exception)
         if isinstance(result.exception, ConfigError):
