@@ -31,7 +31,8 @@ from typing import Any, Final
 
 import trio
 
-from daemon.accounts.accounts_file import Account, edit
+from daemon.accounts.accounts_editor import edit
+from daemon.accounts.accounts_file import Account
 from daemon.accounts.passwords import hash_password
 from daemon.configuration.discovery import Installed
 from daemon.site.directory import make_site

@@ -7,10 +7,14 @@ before it is made (`NobodyLeftError`), a command afterwards, since who has the m
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from daemon.accounts.accounts_file import ACCOUNT_EXPECTED, ACCOUNT_NAME, Account, AccountsEditor, edit
+from daemon.accounts.accounts_file import ACCOUNT_EXPECTED, ACCOUNT_NAME, Account
 
-Change = Callable[[AccountsEditor], None]
+if TYPE_CHECKING:
+    from daemon.accounts.accounts_editor import AccountsEditor
+
+Change = Callable[["AccountsEditor"], None]
 
 
 class NobodyLeftError(Exception):
@@ -31,8 +35,10 @@ def change_file(
     """Change the file, whole or not at all; whether nobody is left now who may change the site on its page.
 
     Blocks, while another editor is at it for at most `patience_s` (None: as long as that takes). Raises what
-    `change` and `accounts_file.edit` raise, and NobodyLeftError.
+    `change` and `accounts_editor.edit` raise, and NobodyLeftError.
     """
+    from daemon.accounts.accounts_editor import edit  # a site starts without the library that it needs
+
     with edit(path, patience_s) as editor:
         before = operators(editor.accounts)
         change(editor)

@@ -9,7 +9,8 @@ from daemon.cli.completing import complete_peer
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.cli.telling import tell
 from daemon.configuration.config import typed
-from daemon.link.peers_file import EVERYTHING, PeerEntry, add_peer, load_peers, remove_peer
+from daemon.link.peers_editor import add_peer, remove_peer
+from daemon.link.peers_file import EVERYTHING, PeerEntry, load_peers
 from daemon.settings import ConfigError
 from daemon.terminal.failure import USAGE, Failure
 from daemon.terminal.output import JsonOption, show_table

@@ -1,7 +1,7 @@
 """The peers of a site: who may link with it, where they are dialled, and what may cross.
 
 They stand in a file of their own, peers.toml beside the configuration, one table a peer, so that
-`smqpd peer` can edit it (comments survive) and a reload can take it without the rest:
+`smqpd peer` can edit it (`daemon.link.peers_editor`) and a reload can take it without the rest:
 
     [[peers]]
     name = "beta.example:720"       # the name in its certificate
@@ -12,20 +12,14 @@ They stand in a file of their own, peers.toml beside the configuration, one tabl
     flood = false                   # true: send also what nobody there has subscribed to
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
-import tomlkit
-from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import AoT
 
 from daemon.configuration.config import read_toml, typed
 from daemon.connections.listen import split_address
 from daemon.settings import ConfigError
-from daemon.system import private_files
 from routing.errors import Refusal
 from routing.names import is_server_name
 from routing.patterns import check_pattern
@@ -93,64 +87,3 @@ def load_peers(path: Path) -> dict[str, PeerEntry]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ConfigError(path, "peers", f"{twice} is there twice")
     return peers
-
-
-def add_peer(path: Path, peer: PeerEntry, *, replace: bool = False) -> None:
-    """Write the peer into the file, made if it is not there; `replace`: in the place of what it was.
-
-    Raises ConfigError if it is already a peer and not to be replaced, or if the file cannot be written.
-    """
-    with _edit(path) as document:
-        if peer.name not in load_peers(path):
-            table = tomlkit.table()
-            document.setdefault("peers", tomlkit.aot()).append(table)
-        elif replace:
-            table = _tables(document)[_index(document, peer.name)]
-        else:
-            raise ConfigError(path, "peers", f"{peer.name} is already a peer; --replace changes it")
-        for name in peer.__struct_fields__:
-            value = getattr(peer, name)
-            if value is not None:
-                table[name] = list(value) if isinstance(value, tuple) else value
-            else:
-                table.pop(name, None)
-
-
-def remove_peer(path: Path, name: str) -> None:
-    """Take the peer out of the file; everything else in it stays.
-
-    Raises ConfigError if it is no peer, or if the file cannot be written.
-    """
-    with _edit(path) as document:
-        if name not in load_peers(path):
-            raise ConfigError(path, "peers", f"{name} is not a peer")
-        tables = _tables(document)
-        del tables[_index(document, name)]
-        if not tables:
-            del document["peers"]
-
-
-def _tables(document: tomlkit.TOMLDocument) -> AoT:
-    tables = document["peers"]
-    assert isinstance(tables, AoT)
-    return tables
-
-
-def _index(document: tomlkit.TOMLDocument, name: str) -> int:
-    return next(number for number, table in enumerate(_tables(document)) if table["name"] == name)
-
-
-@contextmanager
-def _edit(path: Path) -> Iterator[tomlkit.TOMLDocument]:
-    """One editor at a time, and all of the block's changes or none."""
-    try:
-        with private_files.alone(path.parent):
-            document = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
-            yield document
-            text = tomlkit.dumps(document)
-            text += "\n" if text and not text.endswith("\n") else ""
-            private_files.replace(path, text.encode())
-    except OSError as error:
-        raise ConfigError(path, "", f"cannot be changed: {error.strerror or error}") from None
-    except (UnicodeDecodeError, TOMLKitError) as error:
-        raise ConfigError(path, "", f"cannot be read: {error}") from None

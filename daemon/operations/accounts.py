@@ -9,17 +9,11 @@ meanwhile.
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
-from daemon.accounts.accounts_file import (
-    Account,
-    AccountsEditor,
-    ChangedMeanwhileError,
-    NoSuchAccountError,
-    read_accounts,
-)
+from daemon.accounts.accounts_file import Account, ChangedMeanwhileError, NoSuchAccountError, read_accounts
 from daemon.accounts.changing import NobodyLeftError, change_file, check_new, operators, why_fixed
 from daemon.accounts.passwords import generate_password, hash_password
 from daemon.operating.accounts import CONFLICT, AccountSettings
@@ -27,6 +21,9 @@ from daemon.operating.operations import Actor
 from daemon.settings import ConfigError, OwnQuotas
 from routing.errors import Refusal
 from routing.rights import Rights
+
+if TYPE_CHECKING:
+    from daemon.accounts.accounts_editor import AccountsEditor
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +51,7 @@ class AccountActions:
         """See `daemon.operating.operations.Operations.add_account`."""
         made = "" if password else generate_password()
 
-        def change(phc: str, editor: AccountsEditor) -> None:
+        def change(phc: str, editor: "AccountsEditor") -> None:
             check_new(name, editor.accounts)
             account = Account(
                 password=phc,
@@ -72,7 +69,7 @@ class AccountActions:
     ) -> None:
         """See `daemon.operating.operations.Operations.set_account`."""
 
-        def change(phc: str, editor: AccountsEditor) -> None:
+        def change(phc: str, editor: "AccountsEditor") -> None:
             if version:
                 editor.check_version(name, version)
             if wanted.disabled is not None:
@@ -88,7 +85,7 @@ class AccountActions:
         """See `daemon.operating.operations.Operations.set_password`."""
         made = "" if password else generate_password()
 
-        def change(phc: str, editor: AccountsEditor) -> None:
+        def change(phc: str, editor: "AccountsEditor") -> None:
             editor.set_password(name, phc)
 
         await self._change(change, f"Changed the password of {name}.", by, password=password or made)
@@ -97,14 +94,14 @@ class AccountActions:
     async def remove(self, name: str, by: Actor, *, leave_nobody: bool) -> None:
         """See `daemon.operating.operations.Operations.remove_account`."""
 
-        def change(phc: str, editor: AccountsEditor) -> None:
+        def change(phc: str, editor: "AccountsEditor") -> None:
             editor.remove(name)
 
         await self._change(change, f"Removed the account {name}.", by, leave_nobody=leave_nobody)
 
     async def _change(
         self,
-        change: Callable[[str, AccountsEditor], None],
+        change: Callable[[str, "AccountsEditor"], None],
         done: str,
         by: Actor,
         *,
@@ -125,7 +122,7 @@ class AccountActions:
 
     def _write(
         self,
-        change: Callable[[str, AccountsEditor], None],
+        change: Callable[[str, "AccountsEditor"], None],
         password: str | None,
         by: Actor,
         leave_nobody: bool,
@@ -133,7 +130,7 @@ class AccountActions:
         """Blocks."""
         path = self._path()
 
-        def made(editor: AccountsEditor) -> None:
+        def made(editor: "AccountsEditor") -> None:
             _check_operator(by, editor.accounts)
             change(phc, editor)
 

@@ -14,7 +14,8 @@ from typing import Final
 
 import msgspec
 
-from daemon.accounts.accounts_file import HEADER, Account, AccountsEditor
+from daemon.accounts.accounts_editor import HEADER, AccountsEditor
+from daemon.accounts.accounts_file import Account
 from daemon.accounts.passwords import generate_password, hash_password
 from daemon.certificates.identity import host_of
 from daemon.certificates.self_signed import make_self_signed

@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import Collection, Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -12,8 +12,10 @@ from daemon.frontend import Site
 from plugins.stomp.answers import write_error
 from plugins.stomp.conversation import StompConversation
 from plugins.stomp.settings import StompSettings
-from plugins.stomp.websocket import WebSocketTransport
 from routing.errors import Refusal
+
+if TYPE_CHECKING:
+    from plugins.stomp.websocket import WebSocketTransport
 
 _FULL: Final = "there are as many connections as may be, in all or from this address; try again later"
 FULL: Final = write_error(Refusal(Refusal.TOO_MANY, _FULL), "1.0")
@@ -41,6 +43,8 @@ class StompPlugin:
     ) -> None:
         """Serve TCP, TLS and WebSocket until the site has drained."""
         assert isinstance(settings, StompSettings)
+        if settings.listen_websocket or settings.listen_websocket_tls:
+            import plugins.stomp.websocket  # noqa: F401 # now, and not while the first client waits for it
         await connections(site, settings).listen(
             Endpoint(addresses=settings.listen, socket_name="stomp", refusal=FULL),
             Endpoint(addresses=settings.listen_tls, socket_name="stomp-tls", tls=True),
@@ -48,16 +52,23 @@ class StompPlugin:
                 addresses=settings.listen_websocket,
                 socket_name="stomp-ws",
                 refusal=FULL_HTTP,
-                transport=WebSocketTransport,
+                transport=_over_websocket,
             ),
             Endpoint(
                 addresses=settings.listen_websocket_tls,
                 socket_name="stomp-wss",
                 tls=True,
-                transport=WebSocketTransport,
+                transport=_over_websocket,
             ),
             task_status=task_status,
         )
+
+
+def _over_websocket(stream: trio.abc.Stream) -> "WebSocketTransport":
+    """What only those load who use it: wsproto is a fifth of the time in which a site starts."""
+    from plugins.stomp.websocket import WebSocketTransport
+
+    return WebSocketTransport(stream)
 
 
 def connections(site: Site, settings: StompSettings) -> Connections:

@@ -10,14 +10,16 @@ from typing import Final
 import msgspec
 import trio
 
-from daemon.accounts.accounts_file import Account, edit
+from daemon.accounts.accounts_editor import edit
+from daemon.accounts.accounts_file import Account
 from daemon.accounts.passwords import hash_password
 from daemon.broker.broker import Broker
 from daemon.certificates.authority import Authority
 from daemon.configuration.config import load
 from daemon.configuration.discovery import Installed
 from daemon.link.manager import LinkManager
-from daemon.link.peers_file import PeerEntry, add_peer
+from daemon.link.peers_editor import add_peer
+from daemon.link.peers_file import PeerEntry
 from daemon.site.directory import make_site
 from daemon.site.examination import LINKS_SOCKET
 from daemon.site.lock import state_lock

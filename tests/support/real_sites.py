@@ -13,7 +13,8 @@ import trio
 
 from daemon.certificates.authority import Authority
 from daemon.control.client import NotRunningError, Question, ask
-from daemon.link.peers_file import PeerEntry, add_peer
+from daemon.link.peers_editor import add_peer
+from daemon.link.peers_file import PeerEntry
 from daemon.operating.federation import LinkStatus
 from daemon.site.directory import make_site
 from plugins.smqp.client import Client, session

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import trio
 
-from daemon.accounts.accounts_file import Account, edit
+from daemon.accounts.accounts_editor import edit
+from daemon.accounts.accounts_file import Account
 from daemon.site.directory import make_site
 from plugins.smqp.client import Client, session
 from routing.message import Message, Section

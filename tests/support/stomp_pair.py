@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from daemon.certificates.authority import Authority
-from daemon.link.peers_file import PeerEntry, add_peer
+from daemon.link.peers_editor import add_peer
+from daemon.link.peers_file import PeerEntry
 from tests.support.keys import write_keys
 from tests.support.stomp_site import become_daemon, make_stomp_site
 

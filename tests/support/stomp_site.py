@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from daemon.accounts.accounts_file import Account, edit
+from daemon.accounts.accounts_editor import edit
+from daemon.accounts.accounts_file import Account
 from daemon.configuration.discovery import Installed
 from daemon.site.directory import make_site
 from routing.rights import EVERYTHING

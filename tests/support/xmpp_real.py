@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import trio
 
-from daemon.accounts.accounts_file import Account, edit
+from daemon.accounts.accounts_editor import edit
+from daemon.accounts.accounts_file import Account
 from daemon.configuration.discovery import Installed
 from daemon.frontend import Site
 from daemon.site.directory import make_site

@@ -22,7 +22,8 @@ from typing import Final
 import trio
 
 from daemon.certificates.authority import Authority
-from daemon.link.peers_file import PeerEntry, add_peer
+from daemon.link.peers_editor import add_peer
+from daemon.link.peers_file import PeerEntry
 from plugins.xmpp.wire.namespaces import PUBSUB, QOS, SMQP
 from tests.support.keys import write_keys
 from tests.support.patience import PATIENCE_S

@@ -17,7 +17,8 @@ from daemon.accounts.accounts import (
     PAIRS_MAX,
     Accounts,
 )
-from daemon.accounts.accounts_file import Account, edit
+from daemon.accounts.accounts_editor import edit
+from daemon.accounts.accounts_file import Account
 from daemon.settings import ConfigError
 from routing.rights import Rights
 from tests.support.logins import HASH, REMOTE, refused, write

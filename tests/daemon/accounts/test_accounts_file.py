@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.accounts.accounts_file import Account, NoSuchAccountError, edit, read_accounts
+from daemon.accounts.accounts_editor import edit
+from daemon.accounts.accounts_file import Account, NoSuchAccountError, read_accounts
 from daemon.configuration.config import FILE_BYTES_MAX
 from daemon.settings import ConfigError
 from routing.rights import Rights

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from daemon.accounts.accounts import Accounts
-from daemon.accounts.accounts_file import edit
+from daemon.accounts.accounts_editor import edit
 from daemon.accounts.passwords import hash_password
 from daemon.accounts.remembered_passwords import REMEMBER_S, RememberedPasswords
 from daemon.system.outlasting import OutlastingMemory

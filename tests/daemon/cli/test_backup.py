@@ -15,7 +15,8 @@ from daemon.cli.backup import backup
 from daemon.cli.restore import restore
 from daemon.configuration.config import load
 from daemon.configuration.discovery import Installed, installed_plugins
-from daemon.link.peers_file import PeerEntry, add_peer, load_peers
+from daemon.link.peers_editor import add_peer
+from daemon.link.peers_file import PeerEntry, load_peers
 from daemon.site.directory import make_site
 from daemon.site.lock import state_lock
 from daemon.store.backup import copy_store

@@ -15,12 +15,13 @@ import pytest
 import trio
 
 import plugins.xmpp
-from daemon.accounts.accounts_file import edit
+from daemon.accounts.accounts_editor import edit
 from daemon.broker.lifetime import StartError
 from daemon.certificates.authority import Authority
 from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
-from daemon.link.peers_file import PeerEntry, add_peer
+from daemon.link.peers_editor import add_peer
+from daemon.link.peers_file import PeerEntry
 from daemon.site.directory import make_site
 from daemon.site.lock import state_lock
 from daemon.site.site import serve_site

@@ -44,12 +44,13 @@ async def test_the_version_is_told_without_the_libraries_of_a_site(site: Running
     assert loaded & {*HEAVY, "sqlite3", "plugins"} == set()
 
 
-async def test_a_site_loads_neither_what_links_nor_what_changes_of_its_store_need() -> None:
-    code = "import sys, daemon.site.run; print(*sys.modules)"
+async def test_a_site_loads_what_it_needs_and_not_what_it_might() -> None:
+    """As what links need, or WebSockets, or changes of its store, its accounts or its peers."""
+    code = "import sys, daemon.site.run, plugins.stomp.plugin; print(*sys.modules)"
     done = await trio.run_process([sys.executable, "-c", code], capture_stdout=True, cwd=ROOT)
     loaded = set(done.stdout.decode().split())
     assert "trio" in loaded
-    assert loaded & {"h2", "daemon.link.connection", "sqlite_utils"} == set()
+    assert loaded & {"h2", "daemon.link.connection", "sqlite_utils", "tomlkit", "wsproto"} == set()
 
 
 ASKING = ("topics", "topic show work", "status", "top --count 1", "sessions", "dead list", "peers")

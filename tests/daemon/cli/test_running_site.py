@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import trio
 
-from daemon.accounts.accounts_file import Account, edit
+from daemon.accounts.accounts_editor import edit
+from daemon.accounts.accounts_file import Account
 from daemon.certificates.authority import Authority
 from daemon.cli import telling
 from daemon.site.directory import make_site

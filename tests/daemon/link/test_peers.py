@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.link.peers_file import PeerEntry, add_peer, load_peers, remove_peer
+from daemon.link.peers_editor import add_peer, remove_peer
+from daemon.link.peers_file import PeerEntry, load_peers
 from daemon.settings import ConfigError
 
 

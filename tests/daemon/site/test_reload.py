@@ -9,7 +9,8 @@ from typing import NoReturn
 import pytest
 import trio
 
-from daemon.accounts.accounts_file import Account, edit
+from daemon.accounts.accounts_editor import edit
+from daemon.accounts.accounts_file import Account
 from daemon.accounts.tokens import Token, token_hash
 from daemon.configuration.config import load
 from daemon.frontend import AccountSettings, Actor, Ending, Identity

@@ -9,7 +9,8 @@ from typing import Final
 import pytest
 import trio
 
-from daemon.accounts.accounts_file import Account, edit
+from daemon.accounts.accounts_editor import edit
+from daemon.accounts.accounts_file import Account
 from daemon.certificates.authority import Authority
 from daemon.certificates.self_signed import make_self_signed
 from daemon.configuration.discovery import Installed

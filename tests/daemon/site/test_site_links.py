@@ -15,7 +15,8 @@ from daemon.certificates.authority import Authority
 from daemon.configuration.discovery import Installed
 from daemon.connections.listen import ListenError
 from daemon.control.client import Question
-from daemon.link.peers_file import PeerEntry, add_peer
+from daemon.link.peers_editor import add_peer
+from daemon.link.peers_file import PeerEntry
 from daemon.settings import LinkSettings, Settings, SiteSettings
 from daemon.site.examination import Examination, examine
 from daemon.site.links import SiteLinks

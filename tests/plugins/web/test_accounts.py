@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from daemon.accounts.accounts_file import AccountsEditor, ChangedMeanwhileError, edit, read_accounts
+from daemon.accounts.accounts_editor import AccountsEditor, edit
+from daemon.accounts.accounts_file import ChangedMeanwhileError, read_accounts
 from daemon.accounts.changing import change_file
 from daemon.frontend import AccountSettings, Actor, Identity, Rights
 from routing.errors import Refusal
