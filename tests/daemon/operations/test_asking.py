@@ -83,13 +83,14 @@ async def test_finished_messages_are_not_among_those_that_wait(tmp_path: Path, m
         assert shown.summary.expired == 1
 
 
-async def test_topics_are_searched_sorted_and_paged(tmp_path: Path) -> None:
+async def test_topics_are_searched_sorted_and_paged(tmp_path: Path, mock_clock: MockClock) -> None:
     async with virtual_site(tmp_path) as site:
         operations = SiteOperations(site.broker)
         ada = site.login("ada")
         for name, count in (("weather.oslo", 1), ("Weather.bergen", 3), ("news", 2)):
             for _ in range(count):
                 await ada.publish(name, delivery="ONE")
+            await later(mock_clock, 1)
         assert await names(operations) == ["Weather.bergen", "news", "weather.oslo"]
         assert await names(operations, order="held") == ["Weather.bergen", "news", "weather.oslo"]
         assert await names(operations, order="oldest") == ["weather.oslo", "Weather.bergen", "news"]
