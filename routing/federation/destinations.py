@@ -172,8 +172,9 @@ class Destinations:
         if (copy := self._held(smuid, parse_smuid(smuid))) is not None:
             self.take_on(copy, peer, sites, counted=False)
             return
+        have_it = self._seen_through.by(smuid)
         for site in sites:
-            self._note(peer, "no-way", smuid, site)
+            self._note(peer, "arrived" if site in have_it else "no-way", smuid, site)
 
     def see_to_late(self, copy: Copy, sites: list[str]) -> None:
         """See to these as well, that came to want it later, and are not counted for its receipt."""

@@ -1,14 +1,14 @@
 """Who has the copies that this site saw to, once it holds them no more: whoever comes late with one hears it.
 
-In memory alone, and of the latest: one that is not remembered goes on to its destination once more, which
-answers that it has it.
+In memory alone, and of the latest. One that is not remembered, as after a start, is taken up again, for its
+destinations alone, and goes on to them once more: they answer that they have it, and it ends a second time.
 """
 
 from typing import Final
 
 COPIES_MAX: Final = 50_000
-SITES_MAX: Final = 8
-"""Of one copy: of one for more, nothing is remembered."""
+SITES_MAX: Final = 400_000
+"""Of all these copies together."""
 
 _NOBODY: Final = frozenset[str]()
 
@@ -22,14 +22,14 @@ class SeenThrough:
 
     def __init__(self) -> None:
         self._sites: dict[str, frozenset[str]] = {}
+        self._count = 0
 
     def note(self, smuid: str, sites: frozenset[str]) -> None:
         """All these sites that a copy was ever for have it."""
-        if len(sites) > SITES_MAX:
-            return
+        self._count += len(sites) - len(self._sites.pop(smuid, _NOBODY))
         self._sites[smuid] = sites
-        if len(self._sites) > COPIES_MAX:
-            del self._sites[next(iter(self._sites))]
+        while len(self._sites) > COPIES_MAX or self._count > SITES_MAX:
+            self._count -= len(self._sites.pop(next(iter(self._sites))))
 
     def by(self, smuid: str) -> frozenset[str]:
         """The sites that have it, as far as it is remembered."""

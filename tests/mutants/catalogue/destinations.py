@@ -79,6 +79,13 @@ MUTATIONS = [
         tests=("tests/routing/federation/test_destinations_late.py",),
     ),
     Mutation(
+        name="where it began and has ended, who has a copy is forgotten",
+        file=DESTINATIONS,
+        old='            self._note(peer, "arrived" if site in have_it else "no-way", smuid, site)\n',
+        new='            self._note(peer, "no-way", smuid, site)\n',
+        tests=("tests/routing/federation/test_destinations_late.py",),
+    ),
+    Mutation(
         name="a new subscriber behind another on the same link is missed",
         file="routing/federation/arriving.py",
         old="            sent += self._destinations.send_to_late(copy, counted=counted)\n",
