@@ -1,7 +1,7 @@
 """Sites with real brokers and stores, linked over a network in memory."""
 
 import random
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -138,6 +138,19 @@ class FederatedSite:
             ):
                 await trio.sleep(0.01)
 
+    async def would_go(self, topic: str, sites: Collection[str]) -> None:
+        """Wait until a message of mode ALL and any depth would be for these sites."""
+        with trio.fail_after(PATIENCE_S):
+            while {one.site for one in self.broker.door.outlook.assignments.find(topic, -1) or ()} != sites:
+                await trio.sleep(0.01)
+
+    async def waits_for(self, sites: Collection[str]) -> None:
+        """Wait until all that is held here is to be seen to for these sites, and for no others."""
+        with trio.fail_after(PATIENCE_S):
+            copies = self.broker.door.outlook.copies
+            while any(copy.destinations.keys() != sites for copy in copies.values()):
+                await trio.sleep(0.01)
+
     def ages(self, seconds: float) -> None:
         """As if so much more time had passed at this site."""
         self.broker.clock._offset += seconds  # type: ignore[attr-defined] # of the clock of the machine
@@ -162,7 +175,7 @@ async def federated_site(
     name: str,
     peers: Iterable[str],
     *,
-    features: tuple[str, ...] = (*FEATURES, PATTERNS, NEWS),
+    features: tuple[str, ...] = (*FEATURES, PATTERNS, NEWS, DESTINATIONS),
     rules: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> AsyncIterator[FederatedSite]:
     """Run a site in `directory/name`; its links end with the block, without goodbye.

@@ -20,6 +20,8 @@ from tests.support.links import Network
 PAIR: Final = {"alpha": ["beta"], "beta": ["alpha"]}
 CHAIN: Final = {"alpha": ["beta"], "beta": ["alpha", "gamma"], "gamma": ["beta", "delta"], "delta": ["gamma"]}
 
+STAR: Final = {"alpha": ["beta"], "beta": ["alpha", "gamma", "delta"], "gamma": ["beta"], "delta": ["beta"]}
+
 
 class Sites:
     """Sites by name, each in a task of its own, so that it can be stopped and started again."""
@@ -336,6 +338,37 @@ async def test_a_site_in_the_middle_that_restarts_forwards_what_it_had_not(tmp_p
         assert await reader.take() == "rain"
         assert await publisher.take() == "1/1"
         await federation.stop("gamma")
+
+
+async def test_who_had_it_before_a_start_which_was_not_written_is_asked_for_again_and_has_it_once(
+    tmp_path: Path,
+) -> None:
+    async with sites(tmp_path, STAR) as federation:
+        alpha, beta, gamma, delta = await federation.start(*STAR)
+        near, far = await gamma.client("reader"), await delta.client("reader")
+        for reader in (near, far):
+            await reader.subscribe("weather")
+        await alpha.would_go("weather", {"gamma", "delta"})
+        await federation.stop("delta")
+        publisher = await alpha.client("publisher")
+        await publisher.subscribe(publisher.session.system_topic)
+        await publisher.publish("weather", "rain", depth=2, receipt="ALL")
+        assert await near.take() == "rain"
+        await alpha.waits_for({"delta"})
+        assert [copy.is_stale for copy in alpha.broker.door.outlook.copies.values()] == [True]
+        await federation.stop("alpha")
+        alpha, delta = await federation.start("alpha", "delta")
+        far = await delta.client("reader")
+        await far.subscribe("weather")
+        assert await far.take() == "rain"
+        publisher = await alpha.client("publisher")
+        await publisher.subscribe(publisher.session.system_topic)
+        assert await publisher.take() == "2/2"
+        await publisher.publish("weather", "sun", depth=2)
+        assert await near.gets_nothing_before("sun")
+        assert await far.gets_nothing_before("sun")
+        for site in (alpha, beta, gamma, delta):
+            await site.idle()
 
 
 async def test_unguaranteed_copies_that_a_link_cannot_hold_are_dropped_and_counted(tmp_path: Path) -> None:

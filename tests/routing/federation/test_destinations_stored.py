@@ -1,6 +1,4 @@
-"""What is written of a copy with destinations, and what comes of it after a start."""
-
-import msgspec
+"""What is written of a copy with destinations, and when."""
 
 from tests.routing.federation.test_destinations import know_all
 from tests.support.sites import Federation
@@ -40,32 +38,3 @@ def test_who_has_it_while_others_are_away_is_written_within_a_minute() -> None:
     assert (sites.rows["a"], sites.rows["b"]) == (1, 1)
     sites.pass_time(60.0)
     assert (sites.rows["a"], sites.rows["b"]) == (1, 1)
-
-
-def test_who_had_it_before_a_start_which_was_not_written_is_asked_for_again_and_has_it_once() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("b", "d")})
-    sites.subscribe("c")
-    sites.subscribe("d")
-    know_all(sites)
-    sites.cut("b", "d")
-    sites.settle()
-    sites.publish("a", depth=-1, receipt="ALL")
-    [copy] = sites.routers["a"].federation.outlook.copies.values()
-    destinations = {site: msgspec.structs.replace(open) for site, open in copy.destinations.items()}
-    forward = msgspec.structs.replace(copy.forwards["b"])
-    sites.settle()
-    assert sites.delivered == {("c", "m"): 1}
-    assert copy.is_stale
-    # as it was stored
-    copy.entry.due += len(destinations) + forward.unacknowledged
-    copy.entry.due -= len(copy.destinations) + copy.forwards["b"].unacknowledged
-    copy.destinations, copy.forwards["b"] = destinations, forward
-    sites.cut("a", "b")
-    sites.join("a", "b")
-    sites.join("b", "d")
-    sites.settle()
-    assert sites.delivered == {("c", "m"): 1, ("d", "m"): 1}
-    for name in "cd":
-        sites.commit(name, "m")
-    sites.settle()
-    assert not any(router.federation.outlook.copies for router in sites.routers.values())
