@@ -71,7 +71,7 @@ class World:
             ),
             random.Random(f"links {name} {self.scenario.seed}"),
             self.clients.serve,
-            in_news=(DESTINATIONS,) if self.scenario.names_destinations else (),
+            in_news=() if name in self.scenario.earlier else (DESTINATIONS,),
         )
 
     async def run(self, *, stops: bool = False) -> None:
