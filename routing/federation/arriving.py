@@ -174,8 +174,10 @@ class Arriving:
 
         `seen_depth`: see `Seen.depth`; None for that of the copy.
         """
-        state = self._state
-        message = msgspec.structs.replace(arrival.message, depth=arrival.depth, hops=arrival.hops)
+        state, hops = self._state, arrival.hops
+        if arrival.mode == "ALL" and state.server in hops:  # it goes on as if it had come no further
+            hops = hops[: hops.index(state.server)]
+        message = msgspec.structs.replace(arrival.message, depth=arrival.depth, hops=hops)
         topic = state.topic(arrival.topic)
         entry = self._lifecycle.begin(
             state.next_id(),
@@ -189,7 +191,7 @@ class Arriving:
             now,
             owes_receipt=bool(arrival.query) and message.receipt != "NONE",
         )
-        copy = Copy(entry, message.smuid, arrival.depth, arrival.hops, arrival.peer, {})
+        copy = Copy(entry, message.smuid, arrival.depth, hops, arrival.peer, {})
         # a receipt does not count those who are sent a message because they came later
         counted = due if arrival.query or message.receipt == "NONE" else 0
         state.out.append(

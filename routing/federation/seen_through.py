@@ -25,9 +25,10 @@ class SeenThrough:
         self._count = 0
 
     def note(self, smuid: str, sites: frozenset[str]) -> None:
-        """All these sites that a copy was ever for have it."""
-        self._count += len(sites) - len(self._sites.pop(smuid, _NOBODY))
-        self._sites[smuid] = sites
+        """All these sites that a copy was ever for have it; it may have been here before, for others."""
+        before = self._sites.pop(smuid, _NOBODY)
+        self._sites[smuid] = sites = before | sites if before else sites
+        self._count += len(sites) - len(before)
         while len(self._sites) > COPIES_MAX or self._count > SITES_MAX:
             self._count -= len(self._sites.pop(next(iter(self._sites))))
 

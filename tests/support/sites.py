@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from routing.decisions import Deliver, KeepMessage, Record, StoreMessage
+from routing.link.forgery import forged
 from routing.message import Message, Section
 from routing.peering.copies import Answered, Arrival, PeerRules, UnitId
 from routing.peering.decisions import (
@@ -228,6 +229,7 @@ class Federation:
         federation = self.routers[other].federation
         match unit:
             case (_, Arrival() as arrival):
+                assert forged(one, arrival.hops, arrival.message, arrival.mode) is None
                 federation.arrive(self.now, arrival)
             case AcknowledgeUnit(unit=unit, outcome=outcome):
                 federation.acknowledged(self.now, one, unit.number, Answered(outcome))

@@ -86,6 +86,13 @@ MUTATIONS = [
         tests=("tests/routing/federation/test_destinations_late.py",),
     ),
     Mutation(
+        name="a copy that came back and goes on names its site in Hops twice",
+        file="routing/federation/arriving.py",
+        old="            hops = hops[: hops.index(state.server)]\n",
+        new="            pass\n",
+        tests=("tests/routing/federation/test_destinations_told.py",),
+    ),
+    Mutation(
         name="a new subscriber behind another on the same link is missed",
         file="routing/federation/arriving.py",
         old="            sent += self._destinations.send_to_late(copy, counted=counted)\n",

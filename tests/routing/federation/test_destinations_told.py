@@ -204,6 +204,28 @@ def test_who_has_not_asked_for_a_destination_is_no_asker(line: Federation) -> No
     assert held(line).destinations["c"].asked_by == ("a",)
 
 
+def test_what_comes_back_to_a_site_that_has_it_no_more_goes_on_from_there() -> None:
+    """Its Hops name no site twice: nobody would take it."""
+    sites = Federation({("a", "b"), ("b", "c"), ("b", "d")})
+    sites.subscribe("c")
+    know_all(sites)
+    sites.publish("a", depth=-1)
+    while not sites.bulk["b", "c"]:
+        sites.settle(1)
+    [(_, sent)] = sites.bulk["b", "c"]
+    sites.settle()
+    sites.commit("c", "m")
+    sites.subscribe("d")
+    sites.settle()
+    assert not sites.routers["b"].federation.outlook.copies
+    back = msgspec.structs.replace(sent, peer="c", hops=("a", "b", "c"), destinations=("d",), query=0)
+    sites.routers["b"].federation.arrive(sites.now, back)
+    sites.take("b")
+    sites.settle()
+    assert sites.delivered == {("c", "m"): 1, ("d", "m"): 1}
+    assert not sites.routers["b"].federation.outlook.copies
+
+
 def test_who_asked_and_has_forgotten_ends_nothing(line: Federation) -> None:
     """Where the message began there may be another disk since."""
     federation = line.routers["b"].federation
