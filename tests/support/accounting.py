@@ -35,7 +35,10 @@ class Account(msgspec.Struct):
 
 
 def account(state_directories: Iterable[Path]) -> Account:
-    """Read the logs of sites, which must be closed: each copy has exactly one end."""
+    """Read the logs of sites, which must be closed: each copy has exactly one end.
+
+    One that has ended and comes again, for other sites, is a copy once more, for peers alone.
+    """
     found = Account()
     for directory in state_directories:
         _read(directory, found)
@@ -61,7 +64,8 @@ def _read(directory: Path, found: Account) -> None:
 def _take(record: HopRecord, open_copies: Counter[str], found: Account) -> None:
     found.events[record.event] += 1
     where = f"{record.smuid} at {record.server}"
-    if record.event in BEGINS:
+    goes_on_anew = record.event == "depth" and not open_copies[record.smuid]
+    if record.event in BEGINS or goes_on_anew:
         found.copies += 1
         open_copies[record.smuid] += 1
         if open_copies[record.smuid] > 1:
