@@ -7,7 +7,8 @@
     session          one login: checks what is asked; `transaction` is several calls as one, `pace` how fast
     outbox           what a front end has still to send, and back-pressure
     browsing         what waits, page by page, for front ends
-    federating       what the router tells peers, and what they say; `transfers`: in the router's words
+    federating       what the router tells peers, and what they send; `transfers`: in the router's words
+    hearing          what they tell of themselves and of others, and ask
     store_room       whether the store can take messages of publishers, and of peers
     deferred_copies  copies from peers that a full site has no room for
     bodies           messages in memory; `reading` brings the others from the store

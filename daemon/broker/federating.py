@@ -19,6 +19,7 @@ import trio
 
 from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.deferred_copies import DeferredCopies
+from daemon.broker.hearing import Hearing
 from daemon.broker.taking_apart import OWN_ERROR
 from daemon.broker.transfers import arrival_of, refused
 from daemon.control.enquiring import Enquiring
@@ -26,7 +27,6 @@ from daemon.link.controls import (
     CHANGES_MAX,
     DestinationsTold,
     InterestTold,
-    NameClaimed,
     NewsKnown,
     NewsTold,
     ReceiptTold,
@@ -38,20 +38,16 @@ from daemon.link.peers_file import PeerEntry
 from daemon.link.port import Arrived, ControlArrived, Links
 from daemon.link.refusals import Refusals
 from daemon.system.clock import Clock
-from daemon.system.log import CONTROL_CHARACTERS
 from daemon.system.mishaps import Mishaps
 from routing.decisions import Refused
 from routing.door import Door
 from routing.errors import Refusal
-from routing.federation.interest import WANTS_MAX
 from routing.link.agreement import Agreement
 from routing.link.sender import Settled
 from routing.link.units import Control, Lane, Probe, Transfer
 from routing.message import Message
-from routing.names import check_topic, parse_smuid
-from routing.peering.copies import Answered, Arrival, PeerRules, UnitId
+from routing.peering.copies import Answered, Arrival, PeerRules
 from routing.peering.decisions import (
-    DESTINATIONS_WORDS,
     AcknowledgeUnit,
     Send,
     TellDestinations,
@@ -62,8 +58,8 @@ from routing.peering.decisions import (
     TellRemoved,
     TellWants,
 )
-from routing.peering.news import DESTINATIONS, NEWS, SignedNews, read_statement
-from routing.peering.wants import PATTERNS, InterestChange
+from routing.peering.news import DESTINATIONS, NEWS
+from routing.peering.wants import PATTERNS
 from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED
 
 _log = logging.getLogger(__name__)
@@ -76,9 +72,6 @@ LOAD_MAX: Final = 64
 
 BACKLOG_MAX: Final = 20_000
 """Decisions that wait for the disk; above it peers are read no further."""
-
-REFUSAL_CHARACTERS_MAX: Final = 400
-"""Of what a peer told, and made no sense: the error may quote all of it."""
 
 
 class Federating:
@@ -121,10 +114,10 @@ class Federating:
         self._due = trio.Event()
         self._room = trio.Event()
         self._probes: list[tuple[str, Probe]] = []
-        self._heard: dict[str, list[InterestChange]] = {}
         self._sessions: dict[str, int] = {}  # by peer, of the link that copies came by last
         self._refusals = Refusals(_log)
         self.enquiring = Enquiring(door, clock, wake, self._tell, self._why_down, has_room)
+        self._hearing = Hearing(door, self.enquiring, self._refusals)
         self.effects: dict[type, Callable[[Any], None]] = {
             Send: self._send,
             AcknowledgeUnit: self._acknowledge,
@@ -328,7 +321,7 @@ class Federating:
     def link_up(self, peer: str, agreement: Agreement, restarted: bool) -> None:
         """See `RouterPort`."""
         self._opening[peer] += 1
-        self._heard.pop(peer, None)
+        self._hearing.forget(peer)
         self.enquiring.link_up(peer, agreement.features)
         self._door.link_up(
             peer,
@@ -341,7 +334,7 @@ class Federating:
     def link_down(self, peer: str, reason: str) -> None:
         """See `RouterPort`."""
         self._waiting.pop(peer, None)
-        self._heard.pop(peer, None)
+        self._hearing.forget(peer)
         self._sessions.pop(peer, None)
         self._deferred.forget(peer)
         self._door.link_down(peer)
@@ -368,69 +361,7 @@ class Federating:
 
     def control_arrived(self, arrived: ControlArrived) -> None:
         """See `RouterPort`."""
-        control, peer = arrived.control, arrived.peer
-        refusal = ""
-        try:
-            refusal = self._hear(peer, control.kind, control.payload)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Refusal) as error:
-            text = f"{control.kind}: {error}"[:REFUSAL_CHARACTERS_MAX]
-            refusal = text.translate(CONTROL_CHARACTERS)
-            self._refusals.log(peer, f"what {peer} told ({refusal})", "it makes no sense")
-        self._door.heard(peer, UnitId(arrived.session, control.number), refusal)
-
-    def _hear(self, peer: str, kind: str, payload: bytes) -> str:
-        """Why what could be read is denied; "" where it is not."""
-        if kind == "interest":
-            interest = msgspec.json.decode(payload, type=InterestTold)
-            changes = self._heard.setdefault(peer, [])
-            changes += interest.changes[: WANTS_MAX + 1 - len(changes)]
-            if not interest.more:
-                del self._heard[peer]
-                if passed_over := self._door.hear_interest(peer, changes, whole=interest.whole):
-                    text = f"{passed_over} wants are too much (more than {WANTS_MAX}), or no name or distance"
-                    raise Refusal(Refusal.TOO_MANY, text)
-        elif kind == "receipt":
-            told = msgspec.json.decode(payload, type=ReceiptTold)
-            self._door.hear_receipt(peer, told.query, told.due, told.have, closed=told.closed)
-        elif kind == "removed":
-            removed = msgspec.json.decode(payload, type=Removed)
-            check_topic(removed.topic)
-            parse_smuid(removed.smuid)
-            if not self._door.hear_removed(peer, removed.smuid, removed.topic):
-                shown = f"the removal by {peer} of {removed.smuid} in {removed.topic}"
-                self._refusals.log(peer, shown, "the rules of the link forbid it, or it never was there")
-        elif (word := DESTINATIONS_WORDS.get(kind)) is not None:
-            sites = msgspec.json.decode(payload, type=DestinationsTold).sites
-            self._door.hear_destinations(peer, word, sites)
-        elif kind == "news":
-            return self._hear_news(peer, msgspec.json.decode(payload, type=NewsTold))
-        elif kind == "wants":
-            wants = msgspec.json.decode(payload, type=WantsTold)
-            version = wants.boot, wants.number
-            why = self._door.hear_wants(peer, wants.site, version, wants.buckets)
-            if why:
-                self._refusals.log(peer, f"wants of {wants.site} that {peer} told", why)
-            return why
-        elif kind == "news-known":
-            known = msgspec.json.decode(payload, type=NewsKnown)
-            self._door.hear_known_news(peer, known.has, more=known.more)
-        elif kind == "claimed":
-            claimed = msgspec.json.decode(payload, type=NameClaimed)
-            reason = f"it claims the name of this site, {self._door.server}"
-            self._refusals.log(peer, f"{claimed.remote} at {peer}", reason)
-        elif kind == "ask":
-            self.enquiring.ask_arrived(peer, payload)
-        elif kind == "answer":
-            self.enquiring.answer_arrived(peer, payload)
-        return ""
-
-    def _hear_news(self, peer: str, told: NewsTold) -> str:
-        news = SignedNews(told.statement, told.certificate, told.signature)
-        why = self._door.hear_news(peer, news, told.age_s, told.buckets)
-        if why:
-            site = read_statement(told.statement).site
-            self._refusals.log(peer, f"news of {site} that {peer} told", why)
-        return why
+        self._hearing.hear(arrived)
 
     def acknowledged(self, peer: str, settled: Settled) -> None:
         """See `RouterPort`."""
