@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from routing.federation import seen_through
 from routing.peering.copies import UNKNOWN, Open, PeerRules
 from routing.peering.leaves import HASH_BYTES, bucket_of, write_digest
 from routing.peering.news import DESTINATIONS
@@ -214,9 +215,17 @@ def test_what_nobody_else_wants_goes_nowhere() -> None:
     assert not sites.transfers
 
 
+@pytest.mark.parametrize("forgets", [False, True])
 @pytest.mark.parametrize("steps", range(24))
-def test_a_question_that_is_repeated_is_answered_once(steps: int) -> None:
-    """Also where the site in between has passed the copy on, and has ended its own, before it is repeated."""
+def test_a_question_that_is_repeated_is_answered_once(
+    steps: int, forgets: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the site in between has passed the copy on, and has ended its own, before it is repeated.
+
+    It may have forgotten since, as after a start, who has it.
+    """
+    if forgets:
+        monkeypatch.setattr(seen_through, "COPIES_MAX", 0)
     sites = Federation({("a", "b"), ("b", "c")}, steps)
     sites.subscribe("a", "x:publisher@a", channel="publisher")
     sites.subscribe("c")
@@ -231,6 +240,9 @@ def test_a_question_that_is_repeated_is_answered_once(steps: int) -> None:
     sites.commit("c", "m")
     sites.settle()
     assert sites.receipts == ["1/1"]
+    assert sites.delivered["c", "m"] == 1
+    assert set(sites.final_records("m").values()) == {1}
+    assert not any(router.federation.outlook.copies for router in sites.routers.values())
 
 
 def test_a_question_stays_asked_though_others_come_to_want_it_meanwhile() -> None:
