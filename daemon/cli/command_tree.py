@@ -15,7 +15,6 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from daemon.cli.values import Converting
 from daemon.configuration.discovery import installed_commands
 from daemon.system.version import VERSION
 from daemon.terminal.failure import INTERRUPTED, Failure
@@ -133,9 +132,9 @@ def _named() -> str:
 
 
 def tree(named: str = "") -> Any:
-    """Likewise, as a command of click: it converts values quickly, and its help names them as people do."""
+    """Likewise, as a command of click whose help names values as people do."""
     command = typer.main.get_command(build_app(named))
-    _adapt(command)
+    _show_in_words(command)
     return command
 
 
@@ -159,15 +158,10 @@ def run() -> int:
     return exit_code if isinstance(exit_code, int) else 0
 
 
-def _adapt(command: Any, parent: Any = None) -> None:
-    """Have it convert values without what typer loads for that, and its help name them as people do.
-
-    Typer's own help shows types of Python, and even flags with `<bool>`.
-    """
+def _show_in_words(command: Any, parent: Any = None) -> None:
+    """Have its help name values as people do: typer's shows types of Python, and even flags with `<bool>`."""
     context = typer.Context(command, parent=parent, **command.context_settings)
     for option in (*command.params, command.get_help_option(context)):
-        described = option.type_descriptor
-        option._runtime_param = Converting(described.annotation, described.parameter_info)
         if getattr(option, "is_flag", False):
             option.metavar = ""
         elif option.param_type_name == "option" and option.metavar is None:
@@ -177,7 +171,7 @@ def _adapt(command: Any, parent: Any = None) -> None:
             option.display_type_rich = _nothing  # its name is shown before it
             option._usage_display_name = partial(_as_usual, option)
     for one in getattr(command, "commands", {}).values():
-        _adapt(one, context)
+        _show_in_words(one, context)
 
 
 def _as_usual(argument: Any) -> str:

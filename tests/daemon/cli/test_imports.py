@@ -9,18 +9,7 @@ import trio
 from tests.support.process import ROOT, daemon, environment
 from tests.support.running import RunningSite, message
 
-HEAVY = {
-    "cryptography",
-    "h2",
-    "hypercorn",
-    "pydantic",
-    "slixmpp",
-    "sqlite_utils",
-    "ssl",
-    "starlette",
-    "tomlkit",
-    "trio",
-}
+HEAVY = {"cryptography", "h2", "hypercorn", "slixmpp", "sqlite_utils", "ssl", "starlette", "tomlkit", "trio"}
 
 PROGRAM = """
 import sys
