@@ -215,6 +215,8 @@ class ClientConnection:
                     if self._has_more_to_do(session):
                         return True
                     rests = conversation.rests
+                    if rests:
+                        continue  # what was heard just now does not make it sooner
                     sooner = silence.until(rests=rests)
                     if sooner < until:
                         until = listening.deadline = sooner

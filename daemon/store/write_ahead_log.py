@@ -64,7 +64,8 @@ class WriteAheadLog:
 
     async def tend(self, *, idle: bool) -> None:
         """Between two transactions, by the task that writes; `idle` where nothing waits for the next one."""
-        if not self._disk.short and self._outgrows_the_disk():
+        logged_bytes = self._store.logged_bytes
+        if not self._disk.short and self._outgrows_the_disk(logged_bytes):
             self.make_room()
         if self._disk.short:
             await self._give_back(idle=idle)
@@ -74,15 +75,15 @@ class WriteAheadLog:
             keeps_length = self._disk.wal_bytes_max(WAL_CHECKPOINT_BYTES) == WAL_CHECKPOINT_BYTES
             if not await (self._moved() if keeps_length else self._emptied()):
                 self._rest(RETRY_S)
-        elif self._store.logged_bytes > self._disk.wal_bytes_max(WAL_CHECKPOINT_BYTES) and (
+        elif logged_bytes > self._disk.wal_bytes_max(WAL_CHECKPOINT_BYTES) and (
             trio.current_time() >= self._rests_until
         ):
             self._full.set()
 
-    def _outgrows_the_disk(self) -> bool:
+    def _outgrows_the_disk(self, logged_bytes: int) -> bool:
         """Whether commits have outrun the thread that moves the log, on a disk that is nearly full."""
         store, disk = self._store, self._disk
-        return not disk.could_move(store.logged_bytes) and not disk.could_move(store.growth_bytes())
+        return not disk.could_move(logged_bytes) and not disk.could_move(store.growth_bytes())
 
     async def _give_back(self, *, idle: bool) -> None:
         """The disk is full: move the log into the database; go on as long as pages are to be given back."""

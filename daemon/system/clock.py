@@ -7,6 +7,7 @@ booted since, else by the wall clock, and never backwards. So a message's timeou
 
 import time
 from pathlib import Path
+from time import CLOCK_BOOTTIME, clock_gettime
 from typing import Protocol
 
 _MACHINE_BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -33,7 +34,7 @@ def _machine() -> tuple[str, float]:
         boot = _MACHINE_BOOT.read_text().strip()
     except OSError:
         boot = ""
-    return boot, time.clock_gettime(time.CLOCK_BOOTTIME)
+    return boot, clock_gettime(CLOCK_BOOTTIME)
 
 
 class SystemClock:
@@ -51,7 +52,7 @@ class SystemClock:
 
     def now(self) -> float:
         """Site time, seconds."""
-        return time.clock_gettime(time.CLOCK_BOOTTIME) + self._offset
+        return clock_gettime(CLOCK_BOOTTIME) + self._offset
 
     def wall_ms(self) -> int:
         """Unix time, milliseconds."""
@@ -63,5 +64,5 @@ class SystemClock:
 
     def mark(self) -> tuple[float, float, str, float]:
         """What the store keeps, for the next start to go on from."""
-        machine_now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        machine_now = clock_gettime(CLOCK_BOOTTIME)
         return (machine_now + self._offset, time.time(), self._machine_boot, machine_now)

@@ -169,6 +169,8 @@ class Decoder:
         """
         if self._error is not None:
             raise self._error
+        if not self._data and not self._more:
+            return None
         if self._more and not self._join():
             return None
         try:

@@ -26,6 +26,7 @@ from plugins.stomp.answers import write_error, write_receipt
 from plugins.stomp.codec import Decoder, Frame, FrameLimits, Version, encode
 from plugins.stomp.connect import Connect, read_connect
 from plugins.stomp.consuming import Consuming, required
+from plugins.stomp.destinations import Destination
 from plugins.stomp.headers import read_delay, read_message
 from plugins.stomp.settings import StompSettings
 from plugins.stomp.subscription import read_boolean
@@ -160,7 +161,8 @@ class StompConversation(Conversation):
         if command != "SEND":
             return
         try:
-            self._session.check_publish(self._topic_of(Frame(command, headers)))
+            destination = self._consuming.destination(required(Frame(command, headers), "destination"))
+            self._session.check_publish(self._topic_of(destination))
         except Refusal as refusal:
             self._fail(refusal, headers.get("receipt"), command)
 
@@ -256,7 +258,7 @@ class StompConversation(Conversation):
             wall_ms=self._wall_ms,
             delay_s=delay_s,
         )
-        topic = self._topic_of(frame)
+        topic = self._topic_of(destination)
         receipt = headers.get("receipt")
         if transaction is None:
             self._publish(topic, message, receipt, delay_s)
@@ -268,11 +270,10 @@ class StompConversation(Conversation):
             )
             self._receipt(receipt)
 
-    def _topic_of(self, frame: Frame) -> str:
+    def _topic_of(self, destination: Destination) -> str:
         """Where a SEND goes."""
-        assert self._consuming is not None
-        destination = self._consuming.destination(required(frame, "destination"))
         if destination.kind == "temporary":
+            assert self._consuming is not None
             return self._consuming.temporary_topic(destination.name)
         return destination.topic
 

@@ -80,6 +80,9 @@ _ARGUMENTS: Final = (
     *("x-stream-offset", "x-stream-filter"),
 )
 """What RabbitMQ makes of a queue or a consumer, by SUBSCRIBE or SEND: whoever asks for it relies on it."""
+# most frames have none of these: looked for without a step of the interpreter for each
+_ANY_DELAY: Final = frozenset(_DELAYS)
+_ANY_ARGUMENT: Final = frozenset((*_ARGUMENTS, "x-single-active-consumer"))
 _OF_A_FORWARDED_FRAME: Final = _OF_THE_FRAME | {"cmuid", "smqp-receipt"}
 _WRITTEN_FIRST: Final = frozenset({"destination", "content-length", "message-id", "subscription", "ack"})
 
@@ -113,7 +116,8 @@ def read_message(
     others: list[tuple[str, str]] = []
     of_content: list[tuple[str, str]] = []
     passed_over = _OF_A_FORWARDED_FRAME if "smuid" in headers else _OF_THE_FRAME
-    for name, value in headers.items():
+    is_bare = passed_over.issuperset(headers)
+    for name, value in () if is_bare else headers.items():
         if name in passed_over:
             continue
         if name in _REFUSED:
@@ -161,6 +165,8 @@ def read_delay(headers: dict[str, str], wall_ms: Callable[[], int]) -> float:
     `AMQ_SCHEDULED_DELAY` (ActiveMQ) and `x-delay` (RabbitMQ) say it in ms, `_AMQ_SCHED_DELIVERY` (Artemis)
     as a Unix time in ms. The longest counts; a year is the longest there is.
     """
+    if _ANY_DELAY.isdisjoint(headers):
+        return 0.0
     delay_ms = 0
     for name in _DELAYS:
         if name in headers:
@@ -187,6 +193,8 @@ def _count_delay(headers: dict[str, str], fields: dict[str, Any], delay_s: float
 
 def refuse_arguments(headers: dict[str, str]) -> None:
     """Refuse what a frame asks of a queue in RabbitMQ's way. Raises HeaderRefusal."""
+    if _ANY_ARGUMENT.isdisjoint(headers):
+        return
     name = "x-single-active-consumer"
     if name in headers:
         raise HeaderRefusal(name, headers[name], "supported: messages of one JMSXGroupID have one consumer")
