@@ -25,6 +25,7 @@ from daemon.settings import ConfigError, Settings
 from daemon.site.lock import StateInUseError, state_lock
 from daemon.site.site import RunningSite, serve_site
 from daemon.system import log, open_files
+from daemon.system.huge_pages import use_huge_pages
 from daemon.system.outlasting import OutlastingMemory
 from daemon.system.systemd import Notifier, Passed, passed
 from daemon.system.version import VERSION
@@ -98,6 +99,7 @@ async def _run(
             notifier.status("reading the store")
             site = await nursery.start(serve)
             _spare_the_collector()
+            use_huge_pages()
             for name in given.sockets:
                 logger.warning("the socket that was passed as %r belongs to no front end", name)
             logger.info("smqpd %s runs the site %s: %s", VERSION, site.server_name, site.standing.line)
