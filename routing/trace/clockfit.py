@@ -140,16 +140,20 @@ def fit(minima: Iterable[Minimum], base: Sequence[FittedClock] | None = None) ->
                 if part.from_us <= clock_us < part.until_us:
                     total = part.error_at(clock_us) + left
                     points[name, part].append(_Point(window, clock_us, total, error, name in doubtful))
-    limit = JUMP_ROUGH_US if len(flat) == len(known) else JUMP_US
+    connected = [frozenset(names) for names, _ in _components(links_of_all)]
+    federations = {name: names for names in connected for name in names}
     segments: dict[str, list[Segment]] = defaultdict(list)
     for (name, part), series in sorted(points.items(), key=lambda item: (item[0][0], item[0][1].from_us)):
-        segments[name] += _segments(sorted(series, key=lambda p: p.window), limit, part)
+        # not by the clocks of other federations, which may be known better
+        compared = known.keys() & federations.get(name, {name})
+        limit_us = JUMP_ROUGH_US if flat >= compared else JUMP_US
+        segments[name] += _segments(sorted(series, key=lambda p: p.window), limit_us, part)
     for name, clock in known.items():
         # what is shorter than a window, between jumps, has no point of its own, and no need of a drift
         bare = [part for part in clock.segments if not _has_good(points, name, part)]
         if len(clock.segments) > 1 and bare:
             segments[name] = sorted([*segments[name], *bare], key=lambda part: part.from_us)
-    others = {name: len(names) - 1 for names, _ in _components(links_of_all) for name in names}
+    others = {name: len(names) - 1 for name, names in federations.items()}
     return [FittedClock(name, tuple(found), others.get(name, 0)) for name, found in segments.items() if found]
 
 
@@ -259,23 +263,24 @@ def _components(links: Sequence[_Link]) -> list[tuple[list[str], list[_Link]]]:
     for link in links:
         neighbours[link.a].append(link)
         neighbours[link.b].append(link)
-    seen: set[str] = set()
-    found = []
+    part_of: dict[str, int] = {}
+    found: list[tuple[list[str], list[_Link]]] = []
     for start in sorted(neighbours):
-        if start in seen:
+        if start in part_of:
             continue
-        seen.add(start)
+        number = part_of[start] = len(found)
         names, queue = [], [start]
         while queue:
             name = queue.pop()
             names.append(name)
             for link in neighbours[name]:
                 other = link.b if link.a == name else link.a
-                if other not in seen:
-                    seen.add(other)
+                if other not in part_of:
+                    part_of[other] = number
                     queue.append(other)
-        members = set(names)
-        found.append((names, [link for link in links if link.a in members]))
+        found.append((names, []))
+    for link in links:
+        found[part_of[link.a]][1].append(link)
     return found
 
 

@@ -1,14 +1,16 @@
 """Whether the trace jobs accuse falsely, where simulated sites kept every promise and logs are missing.
 
-    python -m tests.bench.accusations [--seeds 50] [--first 0] [--keep DIR]
-                                      [--profile all|ways] [--cases 0:0 0:1 0.01:0 0.1:1 0.3:2]
+    python -m tests.bench.accusations [--seeds 50] [--first 0] [--at-once 50] [--in-turn] [--keep DIR]
+                                      [--profile all|ways|destinations] [--cases 0:0 0:1 0.01:0 0.1:1 0.3:2]
 
 Each seed is simulated (`tests.sim`: kills, power cuts, clocks that are set), and its logs are read once for
-each case, a share of missing records and a number of sites without a log, under names of their own, all in
-one run of the jobs. A promise that the simulation saw kept and the jobs call broken is a false accusation; so
-is a copy that is said to be finished or held and was not, and a hop that no log tells of. Into the same logs
-once more faults are planted (`tests.bench.planted`), which are to be found where the logs that prove them are
-all there. Exits with 1 for anything that is said wrongly or overlooked.
+each case, a share of missing records and a number of sites without a log, under names of their own (with
+`--in-turn` for one case, the next seed for the next one). Those of `--at-once` seeds are read in one run of
+the jobs: sites of different seeds never meet. A promise that the simulation saw kept and the jobs call broken
+is a false accusation; so is a copy that is said to be finished or held and was not, and a hop that no log
+tells of. Into the same logs once more faults are planted (`tests.bench.planted`), which are to be found where
+the logs that prove them are all there. After each run of the jobs the counts so far are printed, and what was
+said wrongly or overlooked, for which it exits with 1.
 """
 
 import argparse
@@ -19,7 +21,7 @@ import re
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations_with_replacement, pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
@@ -41,6 +43,8 @@ SITE: Final = re.compile(rb'(?<=[",@])s(\d\d)(?=[",/@])')
 FILES_MISSING: Final = 0.2
 """Of logs that lose records, the share that loses a file as well."""
 
+HEAP_BYTES: Final = 4 << 30
+
 MINUTE_S: Final = 60.0
 
 UNKNOWN_S_MAX: Final = 7200.0
@@ -59,7 +63,10 @@ ACCUSE: Final = (
 
 FAR_S: Final = 3600.0
 
-WHOLE: Final = (0.0, 0)
+Case = tuple[float, int]
+"""A share of the records that is missing, and a number of sites without a log."""
+
+WHOLE: Final[Case] = (0.0, 0)
 """The case in which nothing is missing."""
 
 
@@ -216,6 +223,64 @@ def _has_jumped(truth: Truth, server: str, row: Any) -> bool:
     return truth.has_jumped(server, jump, float(told["doubt"]) / 1e3 + JUMP_S + others_s)
 
 
+class Found(NamedTuple):
+    """What one run of the jobs said.
+
+    Attributes:
+        said: counts of messages and anomalies, of faults that were planted, and of clocks that were set far.
+        wrong: each false accusation and each fault that was overlooked, in words.
+    """
+
+    said: Counter[str]
+    wrong: list[str]
+
+
+def judged(
+    session: Any,
+    directory: Path,
+    seeds: Iterable[int],
+    cases: Sequence[Case],
+    profile: Profile,
+    *,
+    in_turn: bool = False,
+) -> Found:
+    """All that the jobs say of the logs of these seeds, spoiled as each case says; left below `directory`.
+
+    `in_turn`: each seed has one case.
+    """
+    from routing.trace import batch
+
+    logs, out = directory / "logs", str(directory / "tables")
+    logs.mkdir(parents=True)
+    truths: dict[str, Truth] = {}
+    planted: dict[str, list[Fault]] = {}
+    for seed in seeds:
+        kept, broken = directory / f"seed-{seed}", directory / f"broken-{seed}"
+        outcome = simulate(seed, sites_max=SITES_MAX, profile=profile, keep=kept)
+        if outcome.violations:
+            print(f"seed {seed} breaks a promise, and is left out: {outcome.violations[0]}")
+            continue
+        truth = Truth(outcome, kept)
+        faults = plant(kept, broken, random.Random(f"{seed} faults"))
+        for number, (missing, absent) in enumerate(cases):
+            if in_turn and number != seed % len(cases):
+                continue
+            prefix = f"n{seed}v{number}"
+            truths[prefix] = truth
+            spoiled(kept, logs, prefix, missing, absent, random.Random(f"{seed} {number}"))
+            prefix = f"p{seed}v{number}"
+            intact = spoiled(broken, logs, prefix, missing, absent, random.Random(f"{seed} {number}"))
+            planted[prefix] = [fault for fault in faults if fault.proven_by <= intact]
+    summary = batch.run(session, [str(logs)], out, now_us=NOW_US)
+    whole = {
+        prefix: truth for prefix, truth in truths.items() if cases[int(prefix.rpartition("v")[2])] == WHOLE
+    }
+    said = Counter({"logs": len(truths)} | summary["messages"] | summary["anomalies"])
+    said.update(f"planted: {fault.kind}" for faults in planted.values() for fault in faults)
+    said.update({f"clocks: {name}": count for name, count in clocks_set_far(session, out, whole).items()})
+    return Found(said, [*accusations(session, out, truths), *overlooked(session, out, planted)])
+
+
 def main() -> int:
     """Exit code 1 for a false accusation, and for a fault that was overlooked."""
     parser = argparse.ArgumentParser(
@@ -223,53 +288,33 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--at-once", type=int, default=50, help="seeds in one run of the jobs")
     parser.add_argument("--profile", choices=get_args(Profile), default="all", help="as of tests.sim")
     parser.add_argument("--cases", nargs="+", default=["0:0", "0:1", "0.01:0", "0.1:1", "0.3:2"])
+    parser.add_argument("--in-turn", action="store_true", help="of the cases each seed has one")
     parser.add_argument("--keep", metavar="DIR", help="leave the logs and the tables there")
     chosen = parser.parse_args()
     cases = [(float(share), int(sites)) for share, _, sites in (case.partition(":") for case in chosen.cases)]
 
-    from routing.trace import batch
-    from routing.trace.session import is_small, open_session
+    from routing.trace.session import open_session
 
-    with contextlib.ExitStack() as stack:
-        directory = chosen.keep or stack.enter_context(tempfile.TemporaryDirectory())
-        logs, out = Path(directory) / "logs", str(Path(directory) / "tables")
-        logs.mkdir(parents=True)
-        truths: dict[str, Truth] = {}
-        planted: dict[str, list[Fault]] = {}
-        for seed in range(chosen.first, chosen.first + chosen.seeds):
-            kept = Path(directory) / f"seed-{seed}"
-            outcome = simulate(seed, sites_max=SITES_MAX, profile=chosen.profile, keep=kept)
-            if outcome.violations:
-                print(f"seed {seed} breaks a promise, and is left out: {outcome.violations[0]}")
-                continue
-            truth = Truth(outcome, kept)
-            broken = Path(directory) / f"broken-{seed}"
-            faults = plant(kept, broken, random.Random(f"{seed} faults"))
-            for number, (missing, absent) in enumerate(cases):
-                prefix = f"n{seed}v{number}"
-                truths[prefix] = truth
-                spoiled(kept, logs, prefix, missing, absent, random.Random(f"{seed} {number}"))
-                prefix = f"p{seed}v{number}"
-                intact = spoiled(broken, logs, prefix, missing, absent, random.Random(f"{seed} {number}"))
-                planted[prefix] = [fault for fault in faults if fault.proven_by <= intact]
-        session = open_session("local[2]", small=is_small(str(logs)))
-        summary = batch.run(session, [str(logs)], out, now_us=NOW_US)
-        whole = {
-            prefix: truth
-            for prefix, truth in truths.items()
-            if cases[int(prefix.rpartition("v")[2])] == WHOLE
-        }
-        clocks = clocks_set_far(session, out, whole)
-        found = [*accusations(session, out, truths), *overlooked(session, out, planted)]
-        session.stop()
-    kinds = Counter(line.partition(":")[0] for line in found)
-    proven = Counter(fault.kind for faults in planted.values() for fault in faults)
-    counts = {"logs": len(truths), **summary["messages"], **summary["anomalies"]}
-    print(json.dumps(counts | {"planted": proven, "clocks": clocks, "wrong": kinds}))
-    print("\n".join(found[:100]))
-    return bool(found)
+    total, wrong = Counter[str](), []
+    # to compile the queries pays from the second run on
+    session = open_session("local[2]", small=chosen.seeds <= chosen.at_once, heap_bytes=HEAP_BYTES)
+    end = chosen.first + chosen.seeds
+    for first in range(chosen.first, end, chosen.at_once):
+        seeds = range(first, min(first + chosen.at_once, end))
+        with contextlib.ExitStack() as stack:
+            kept = chosen.keep or stack.enter_context(tempfile.TemporaryDirectory())
+            directory = Path(kept) / f"from-{first}"
+            found = judged(session, directory, seeds, cases, chosen.profile, in_turn=chosen.in_turn)
+        total += found.said
+        wrong += found.wrong
+        kinds = Counter(line.partition(":")[0] for line in wrong)
+        print(json.dumps({"seeds": seeds.stop - chosen.first, **total, "wrong": kinds}))
+        print("\n".join(found.wrong), flush=True)
+    session.stop()
+    return bool(wrong)
 
 
 if __name__ == "__main__":

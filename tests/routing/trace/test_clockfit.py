@@ -103,3 +103,19 @@ def test_around_a_jump_the_clock_is_unknown_and_right_on_both_sides() -> None:
     assert after.from_us >= 1006 * WINDOW_US + jump_us
     assert round(before.offset_us) == 0
     assert round(after.offset_us) == jump_us
+
+
+def test_a_clock_is_not_judged_by_the_drift_of_those_of_another_federation() -> None:
+    """An hour's change of 50 ms may be drift as long as no drift of these clocks is known."""
+    step_us = 50_000
+    minima = [
+        both_ways(a, "b", step_us if window > 1003 else 0, window=window)
+        for window in range(1000, 1008)
+        for a in "acde"
+    ]
+    base = [flat(name) for name in "abcde"]
+    alone = fit(minima, base)
+    drifting = FittedClock("y", (Segment(-FOREVER_US, FOREVER_US, 0, 0.0, 8.0, 0.0),))
+    elsewhere = [both_ways("x", "y", 0, window=window) for window in range(1000, 1008)]
+    beside = fit([*minima, *elsewhere], [*base, flat("x"), drifting])
+    assert [clock for clock in beside if clock.server in "abcde"] == alone

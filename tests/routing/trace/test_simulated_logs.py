@@ -1,11 +1,13 @@
 """The jobs over the hop logs of simulated federations, in which sites are killed, cut off and lose power."""
 
 import json
+import random
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.bench.accusations import spoiled
 from tests.sim.machine import WALL_BEGINS_S
 from tests.sim.simulation import Outcome, simulate
 
@@ -96,3 +98,40 @@ def test_where_logs_lack_their_tails_or_are_absent_nothing_wrong_is_said(spark: 
         lost_its_record = {WITHHELD, *found.summary["logs"]["gaps"]}
         assert {b for a, b in said - found.accepted[smuid]} <= lost_its_record
     assert any(route["state"] == "partial" for route in found.routes.values())
+
+
+def test_of_federations_that_never_meet_the_same_is_said_together_as_of_each_alone(
+    spark: Any, tmp_path: Path
+) -> None:
+    from routing.trace import batch
+
+    logs, said = tmp_path / "logs", []
+    logs.mkdir()
+    for prefix, seed, missing in (("a", WHOLE_SEED, 0.0), ("b", TORN_SEED, 0.1)):
+        simulate(seed, sites_max=6, keep=tmp_path / prefix)
+        spoiled(tmp_path / prefix, logs, prefix, missing, 0, random.Random(seed))
+        out = str(tmp_path / f"tables-{prefix}")
+        batch.run(spark, [str(logs / prefix)], out, now_us=NOW_US)
+        said += everything_said(spark, out)
+    together = str(tmp_path / "tables")
+    batch.run(spark, [str(logs)], together, now_us=NOW_US)
+    assert sorted(everything_said(spark, together)) == sorted(said)
+
+
+def everything_said(spark: Any, out: str) -> list[str]:
+    """Every row of the tables that say something of messages, servers, links or clocks."""
+    from routing.trace import tables
+
+    names = (name for name in (*tables.BY_DAY, *tables.WHOLE) if name not in ("records", "aside"))
+    return [
+        f"{name}: {row}"
+        for name in names
+        for row in map(plain, tables.read(spark, out, name).collect())
+        if row.get("day") != tables.NO_DAY
+    ]
+
+
+def plain(row: Any) -> dict[str, Any]:
+    """Without what depends on the order of sums."""
+    fields: dict[str, Any] = row.asDict(recursive=True)
+    return {name: round(value, 3) if isinstance(value, float) else value for name, value in fields.items()}
