@@ -127,9 +127,13 @@ def measured(hops: DataFrame, records: DataFrame) -> list[FittedClock]:
 
 def _bucket() -> Column:
     """How far the receiver's clock is ahead, in units of `BUCKET_US`; null where a hop does not tell."""
-    round_trip = (f.col("acked_us") - f.col("sent_us")) - (f.col("answered_us") - f.col("received_us"))
     twice = (f.col("received_us") - f.col("sent_us")) + (f.col("answered_us") - f.col("acked_us"))
-    return f.when(round_trip.between(0, BUCKET_US), f.round(twice / (2 * BUCKET_US)).cast("long"))
+    is_told = _round_trip_us().between(0, BUCKET_US)
+    return f.when(is_told, f.round(twice / (2 * BUCKET_US)).cast("long"))
+
+
+def _round_trip_us() -> Column:
+    return (f.col("acked_us") - f.col("sent_us")) - (f.col("answered_us") - f.col("received_us"))
 
 
 def _rough(hops: DataFrame, records: DataFrame) -> list[FittedClock]:
@@ -150,8 +154,8 @@ def _rough(hops: DataFrame, records: DataFrame) -> list[FittedClock]:
     sightings = _sightings(hops, jumped)
     for name, seen in sightings.items():
         longest = max(epochs.runs(seen), key=lambda run: run.count, default=None)
-        for neighbour, fastest in longest.fastest.items() if longest else ():
-            whole.append(Minimum(neighbour, name, 0, 1, *fastest))
+        for neighbour, (there_us, back_us, _) in longest.fastest.items() if longest else ():
+            whole.append(Minimum(neighbour, name, 0, 1, there_us, back_us))
     clocks = {clock.server: clock for clock in fit(whole)}
     ahead_us = {name: clock.segments[0].offset_us for name, clock in clocks.items() if name not in jumped}
     for name in jumped & clocks.keys():
@@ -166,7 +170,8 @@ def _rough(hops: DataFrame, records: DataFrame) -> list[FittedClock]:
 
 def _sightings(hops: DataFrame, servers: Collection[str]) -> dict[str, list[Sighting]]:
     """By server what the hops between it and others say of its clock, minute by minute of that."""
-    told = hops.where(kind() == 1).withColumn("bucket", _bucket()).where(f.col("bucket").isNotNull())
+    timed = hops.where(kind() == 1).withColumn("round_trip_us", _round_trip_us())
+    told = timed.withColumn("bucket", _bucket()).where(f.col("bucket").isNotNull())
     out, home = f.col("received_us") - f.col("sent_us"), f.col("acked_us") - f.col("answered_us")
     names = list(servers)
 
@@ -180,7 +185,7 @@ def _sightings(hops: DataFrame, servers: Collection[str]) -> dict[str, list[Sigh
             .groupBy(
                 f.col(server).alias("server"), f.col(neighbour).alias("neighbour"), minute, bucket.alias("b")
             )
-            .agg(f.count("*"), f.min(there), f.min(back))
+            .agg(f.count("*"), f.min(there), f.min(back), f.min("round_trip_us"))
         )
 
     bucket = f.col("bucket")

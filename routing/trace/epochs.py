@@ -34,6 +34,7 @@ class Sighting:
     Attributes:
         bucket: `server`'s clock is ahead of `neighbour`'s by about so many times `BUCKET_US`.
         there_us, back_us: of a hop to `server`, and of its answer.
+        round_trip_us: of one hop and its answer.
     """
 
     server: str
@@ -43,6 +44,7 @@ class Sighting:
     count: int
     there_us: int
     back_us: int
+    round_trip_us: int
 
 
 @dataclass
@@ -51,30 +53,35 @@ class Run:
 
     Attributes:
         clusters: by neighbour.
-        fastest: by neighbour, the least there_us and back_us.
+        fastest: by neighbour, the least there_us, back_us and round_trip_us.
     """
 
     first: int
     last: int
     count: int = 0
     clusters: dict[str, int] = field(default_factory=dict)
-    fastest: dict[str, tuple[int, int]] = field(default_factory=dict)
+    fastest: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     def take(self, minute: int, seen: Iterable[Sighting]) -> None:
         self.last = minute
         for one in seen:
             self.count += one.count
-            there, back = self.fastest.get(one.neighbour, (one.there_us, one.back_us))
-            self.fastest[one.neighbour] = (min(there, one.there_us), min(back, one.back_us))
+            seen_us = (one.there_us, one.back_us, one.round_trip_us)
+            there, back, round_trip = map(min, seen_us, self.fastest.get(one.neighbour, seen_us))
+            self.fastest[one.neighbour] = (there, back, round_trip)
 
     def ahead_us(self, neighbour: str) -> float:
-        there, back = self.fastest[neighbour]
+        there, back, _ = self.fastest[neighbour]
         return (there - back) / 2
 
     @property
     def doubt_us(self) -> float:
-        """Half of the round trip; where that is less than none the clock was set by as much meanwhile."""
-        return median(abs(there + back) / 2 for there, back in self.fastest.values())
+        """Half of the round trip; where the way there and that back make less than a round trip takes, the
+        clock was set meanwhile, by as much as is lacking: it is what it was before, or after.
+
+        That of the worst neighbour, whose own clock may be known through this one alone.
+        """
+        return max(round_trip - (there + back) / 2 for there, back, round_trip in self.fastest.values())
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ WAY_US = 5_000
 def sighting(neighbour: str, clock_us: int, ahead_us: int) -> Sighting:
     """A hop that came when the clock showed `clock_us`, and was `ahead_us` ahead of the neighbour's."""
     bucket, there, back = round(ahead_us / BUCKET_US), WAY_US + ahead_us, WAY_US - ahead_us
-    return Sighting("set", neighbour, clock_us // MINUTE_US, bucket, 1, there, back)
+    return Sighting("set", neighbour, clock_us // MINUTE_US, bucket, 1, there, back, 2 * WAY_US)
 
 
 def heard(set_by_us: int, minutes: int = 480, set_after: int = 240) -> list[Epoch]:
@@ -69,6 +69,19 @@ def test_a_clock_that_is_set_and_set_right_again_has_three_epochs() -> None:
     # set back by an hour: what was shown in the last one of the second epoch was shown again
     assert found[1].until_us <= NOON_US + 400 * MINUTE_US
     assert found[2].from_us >= NOON_US + 400 * MINUTE_US + HOUR_US
+
+
+def test_of_a_clock_that_is_set_a_little_once_more_the_doubt_holds_both() -> None:
+    """Set by a minute, and back by five seconds, as its neighbour `a` has seen, and `b` half of it."""
+    minute_us, back_us = 60_000_000, 5_000_000
+    seen = [sighting("a", NOON_US, 0), sighting("b", NOON_US, 0)]
+    for minute, ahead_us in ((2, minute_us), (3, minute_us - back_us)):
+        seen.append(sighting("a", NOON_US + minute * MINUTE_US, ahead_us))
+        seen.append(sighting("b", NOON_US + minute * MINUTE_US, ahead_us + back_us // 2 * (minute - 2)))
+    # `b` is known through this clock alone
+    _, after = epochs(seen, {"a": 0.0, "b": -back_us / 4})
+    for ahead_us in (minute_us, minute_us - back_us):
+        assert abs(after.ahead_us - ahead_us) <= after.doubt_us
 
 
 @pytest.mark.parametrize(
