@@ -5,6 +5,7 @@ coverage, the fastest hops for each link and hour, and the sums of the summary.
 """
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
@@ -38,6 +39,9 @@ NAMED_MAX = 50
 
 REREAD_MAX = 1_000
 """Of more files with lines that are no records all logs are read again."""
+
+OBSERVED_WITHIN_S: Final = 60.0
+"""After a query has ended: what was observed in it is there at once, or has a queue to pass through."""
 
 Progress = Callable[[str], None]
 
@@ -101,7 +105,7 @@ def run(
     progress("custody, receipts, balance, anomalies")
     made |= _derive(made, out, told)
     covered.unpersist()
-    return _summary(logs_read, {name: one.get for name, one in told.items()}) | taken
+    return _summary(logs_read, {name: _said(session, out, name, one) for name, one in told.items()}) | taken
 
 
 def _ingest(
@@ -117,13 +121,18 @@ def _ingest(
     bad = f.col("problem").isNotNull()
     counts = [f.count_if(f.col("problem") == reason).alias(reason) for reason in ingest.REASONS]
     in_files = f.collect_set(f.when(bad, f.col("file"))).alias("files")
-    watched = lines.observe(read, f.count("*").alias("lines"), in_files, *counts)
-    records, earlier = ingest.records(watched), _earlier(session, out)
+    of_lines = (f.count("*").alias("lines"), in_files, *counts)
+    sound, earlier = ingest.records(lines.observe(read, *of_lines)), _earlier(session, out)
+    records = sound
     if earlier is not None:
-        records = ingest.unseen(records, earlier)
+        # What is observed in a stage that is done again for those after it counts twice: none follows here.
+        sound.persist(StorageLevel.DISK_ONLY).write.format("noop").mode("overwrite").save()
+        records = ingest.unseen(sound, earlier)
     tables.write(records.observe(added, f.count("*").alias("records")), out, "records", add=True)
+    sound.unpersist()
     _claim(session, logs, out)
-    found = {name: count for name, count in read.get.items() if count}
+    seen = observed(read) or lines.agg(*of_lines).collect()[0].asDict()
+    found = {name: count for name, count in seen.items() if count}
     total, bad_files = found.pop("lines", 0), found.pop("files", [])
     if len(bad_files) <= REREAD_MAX:
         lines = lines.where(f.col("file").isin(bad_files))
@@ -137,7 +146,7 @@ def _ingest(
     )
     named = {row["server"]: row["count"] for row in servers_aside.limit(NAMED_MAX).collect()} if found else {}
     return {
-        "added": added.get["records"],
+        "added": (observed(added) or {"records": _added(session, out, earlier)})["records"],
         "earlier": earlier is not None,
         "aside": {
             "lines": total,
@@ -146,6 +155,25 @@ def _ingest(
             "damaged": sorted(damaged)[:NAMED_MAX],
         },
     }
+
+
+def observed(observation: Observation, within_s: float = OBSERVED_WITHIN_S) -> dict[str, Any] | None:
+    """What was observed in a query that has ended; None where that does not come.
+
+    Some versions of Spark send it over a queue, from which a driver that has too much to do drops some, and
+    would have one wait for it for ever.
+    """
+    found: list[dict[str, Any]] = []
+    waiting = threading.Thread(target=lambda: found.append(observation.get), daemon=True)
+    waiting.start()
+    waiting.join(within_s)
+    return found[0] if found else None
+
+
+def _added(session: SparkSession, out: str, earlier: DataFrame | None) -> int:
+    """How many records there are that `earlier`, which is of the files of that time, has not."""
+    before = 0 if earlier is None else earlier.count()
+    return tables.read(session, out, "records").count() - before
 
 
 def _earlier(session: SparkSession, out: str) -> DataFrame | None:
@@ -219,8 +247,15 @@ def _derive(made: Mapping[str, DataFrame], out: str, told: Mapping[str, Observat
 def summarize(session: SparkSession, out: str) -> dict[str, Any]:
     """The sums of the tables below `out`; names at most `NAMED_MAX` of a kind."""
     logs_read = tables.read(session, out, "coverage").select("server", "log", "records", "missing").collect()
-    told = {name: tables.read(session, out, name).agg(*_sums(name)).collect()[0].asDict() for name in SUMS}
-    return _summary(logs_read, told)
+    return _summary(logs_read, {name: _said(session, out, name) for name in SUMS})
+
+
+def _said(
+    session: SparkSession, out: str, name: str, observation: Observation | None = None
+) -> dict[str, Any]:
+    """`SUMS` of a table, as they were observed when it was written, or from the table."""
+    seen = observed(observation) if observation is not None else None
+    return seen or tables.read(session, out, name).agg(*_sums(name)).collect()[0].asDict()
 
 
 def _sums(name: str) -> list[Column]:
