@@ -136,7 +136,7 @@ def _ingest(
     total, bad_files = found.pop("lines", 0), found.pop("files", [])
     if len(bad_files) <= REREAD_MAX:
         lines = lines.where(f.col("file").isin(bad_files))
-    aside = ingest.aside(lines) if found else session.createDataFrame([], schema.ASIDE)
+    aside = ingest.aside(lines) if found else tables.few(session, [], schema.ASIDE)
     servers_aside = (
         tables.write(aside, out, "aside")
         .where("server != ''")

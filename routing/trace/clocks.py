@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from routing.trace import epochs, jumps
+from routing.trace import epochs, jumps, tables
 from routing.trace.clockfit import WINDOW_US, FittedClock, Minimum, Segment, fit
 from routing.trace.epochs import BUCKET_US, MINUTE_US, Sighting
 from routing.trace.links import kind
@@ -52,7 +52,7 @@ def segments_frame(session: SparkSession, clocks: Sequence[FittedClock]) -> Data
         for clock in clocks
         for part in clock.segments
     ]
-    return session.createDataFrame(rows, SEGMENTS)
+    return tables.few(session, rows, SEGMENTS)
 
 
 def corrected(hops: DataFrame, segments: DataFrame) -> DataFrame:

@@ -11,8 +11,9 @@ from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql import types as t
 
-from routing.trace import schema
+from routing.trace import schema, tables
 
 LOG_NAMES: Final = "hops-*.{jsonl,jsonl.gz,jsonl.zst}"
 PLAIN_NAMES: Final = "hops-*.jsonl"
@@ -22,7 +23,13 @@ CHECKED_BYTES_MAX: Final = 256 << 20
 
 CLOSING_BYTES_MAX: Final = 1_024
 
-CLAIMS: Final = "spelled string, first_claimed long, last_claimed long"
+CLAIMS: Final = t.StructType(
+    [
+        t.StructField("spelled", t.StringType()),
+        t.StructField("first_claimed", t.LongType()),
+        t.StructField("last_claimed", t.LongType()),
+    ]
+)
 
 _NAME: Final = re.compile(r"hops-([^/]+)-\d{1,19}-(\d{1,19})-(\d{1,19})\.jsonl[^/]*$", re.ASCII)
 
@@ -50,7 +57,7 @@ def claim(claims: Claims, spelled: str, first: int, last: int) -> None:
 
 def claims_frame(session: SparkSession, claims: Claims) -> DataFrame:
     """The table of claims, one row for each server: spelled, first_claimed, last_claimed."""
-    return session.createDataFrame([(name, *ends) for name, ends in sorted(claims.items())], CLAIMS)
+    return tables.few(session, [(name, *ends) for name, ends in sorted(claims.items())], CLAIMS)
 
 
 def spelled(server: Column) -> Column:

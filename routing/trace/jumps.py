@@ -13,7 +13,9 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
+from pyspark.sql import types as t
 
+from routing.trace import tables
 from routing.trace.clockfit import JUMP_US, FittedClock
 from routing.trace.epochs import BUCKET_US, FOREVER_US
 
@@ -25,6 +27,24 @@ BACK_US: Final = 1_000_000
 OTHERS_MIN: Final = 3
 """So many clocks, whose median it left, tell that a fourth one was set by less than links are torn by, where
 its own log neither says nor excludes it. Of more nobody is accused so: two of five may have been set."""
+
+
+ASKED: Final = t.StructType(
+    [
+        t.StructField("number", t.IntegerType()),
+        t.StructField("server", t.StringType()),
+        t.StructField("by_us", t.LongType()),
+        t.StructField("doubt_us", t.LongType()),
+    ]
+)
+
+JUMPS: Final = t.StructType(
+    [
+        t.StructField("server", t.StringType()),
+        t.StructField("time_us", t.LongType()),
+        t.StructField("detail", t.StringType()),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -70,7 +90,7 @@ def proven(claims: Sequence[Jump], records: DataFrame) -> list[Jump]:
         (number, server, round(by_us), round(claims[number].doubt_us + JUMP_US))
         for number, server, by_us in ways
     ]
-    asked = records.sparkSession.createDataFrame(rows, "number int, server string, by_us long, doubt_us long")
+    asked = tables.few(records.sparkSession, rows, ASKED)
     by, doubt, since, silence = f.col("by_us"), f.col("doubt_us"), f.col("since_us"), f.col("silence_us")
     has_room = (by - doubt <= since) & (since - silence <= by + doubt)
     says_so = f.when(by < 0, since < -BACK_US).otherwise(since > silence)
@@ -134,4 +154,4 @@ def table(session: SparkSession, jumps: Sequence[Jump]) -> DataFrame:
         )
         for one in jumps
     ]
-    return session.createDataFrame(rows, "server string, time_us long, detail string")
+    return tables.few(session, rows, JUMPS)

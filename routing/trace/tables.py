@@ -5,10 +5,13 @@ was not there; the others are made of them, and replaced day by day. Those witho
 and are replaced whole. The directory may be on any Hadoop file system.
 """
 
+import json
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from routing.trace import schema
@@ -61,6 +64,16 @@ NO_DAY: Final = "1970-01-01"
 
 class NoTable(Exception):
     """The table was not written; the text says what to run."""
+
+
+def few(session: SparkSession, rows: Iterable[Sequence[object]], columns: t.StructType) -> DataFrame:
+    """Rows that the driver has made, as one text in the query.
+
+    `createDataFrame` would start two processes of Python, to hand over what is as good as nothing.
+    """
+    text = json.dumps([dict(zip(columns.names, row, strict=True)) for row in rows])
+    found = f.from_json(f.lit(text), t.ArrayType(columns), {"mode": "FAILFAST"})
+    return session.range(1).coalesce(1).select(f.inline(found))
 
 
 def path(out: str, name: str) -> str:
