@@ -1,7 +1,7 @@
 """Whether the trace jobs accuse falsely, where simulated sites kept every promise and logs are missing.
 
     python -m tests.bench.accusations [--seeds 50] [--first 0] [--at-once 50] [--in-turn] [--keep DIR]
-                                      [--profile all|ways|destinations] [--cases 0:0 0:1 0.01:0 0.1:1 0.3:2]
+                                      [--profile all|ways] [--cases 0:0 0:1 0.01:0 0.1:1 0.3:2]
 
 Each seed is simulated (`tests.sim`: kills, power cuts, clocks that are set), and its logs are read once for
 each case, a share of missing records and a number of sites without a log, under names of their own (with
