@@ -1,0 +1,104 @@
+"""Topic rules and `depth_max` of links bound where a copy with destinations goes, both ways round."""
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from routing.patterns import topic_matches
+from routing.peering.copies import PeerRules, capped, onward, wider
+from tests.routing.federation.test_destinations import know_all
+from tests.routing.federation.test_radius import graphs
+from tests.support.sites import Federation
+
+Links = set[tuple[str, str]]
+Rules = dict[tuple[str, str], PeerRules]
+
+ALLOWED = [("#",), ("#",), ("t", "x.#"), ("u",)]
+DEPTHS_MAX = [-1, 0, 1, 2, 3]
+
+
+def drawn(links: Links, chance: random.Random) -> Rules:
+    """Some ends of links have rules."""
+    return {
+        end: PeerRules(
+            allow_in=chance.choice(ALLOWED),
+            allow_out=chance.choice(ALLOWED),
+            depth_max=chance.choice(DEPTHS_MAX),
+        )
+        for a, b in sorted(links)
+        for end in ((a, b), (b, a))
+        if chance.random() < 0.3
+    }
+
+
+def within_rules(links: Links, rules: Rules, origin: str, depth: int) -> set[str]:
+    """The sites that a message to `t` may come to."""
+    neighbours: dict[str, list[str]] = {}
+    for a, b in links:
+        neighbours.setdefault(a, []).append(b)
+        neighbours.setdefault(b, []).append(a)
+    left, todo = {origin: depth}, [origin]
+    for site in todo:
+        going = onward(left[site])
+        if going is None:
+            continue
+        for peer in neighbours[site]:
+            here, there = rules.get((site, peer), PeerRules()), rules.get((peer, site), PeerRules())
+            if not (_lets_pass(here.allow_out) and _lets_pass(there.allow_in)):
+                continue
+            coming = capped(going, there.depth_max)
+            if peer not in left or wider(coming, left[peer]):
+                left[peer] = coming
+                todo.append(peer)
+    return set(left)
+
+
+def _lets_pass(allowed: tuple[str, ...]) -> bool:
+    return any(topic_matches(pattern, "t") for pattern in allowed)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    graphs(9),
+    st.integers(0, 2**32),
+    st.integers(-1, 5),
+    st.lists(st.integers(0, 40), max_size=8),
+    st.data(),
+)
+def test_it_comes_to_all_and_to_nobody_else_whatever_fails(
+    links: Links, seed: int, depth: int, steps: list[int], data: st.DataObject
+) -> None:
+    rules = drawn(links, random.Random(seed))
+    sites = Federation(links, seed, rules=rules)
+    subscribed = data.draw(st.sets(st.sampled_from(sites.names)), label="subscribed")
+    for name in sorted(subscribed):
+        sites.subscribe(name)
+    origin = data.draw(st.sampled_from(sites.names), label="origin")
+    sites.subscribe(origin, f"x:publisher@{origin}", channel="publisher")
+    know_all(sites)
+    sites.publish(origin, depth=depth, receipt="ALL")
+    cut: Links = set()
+    for step in steps:
+        sites.settle(step)
+        link = data.draw(st.sampled_from(sorted(links)))
+        if link in cut:
+            sites.join(*link)
+        else:
+            sites.cut(*link)
+        cut ^= {link}
+        if step % 3 == 0:
+            sites.pass_time(2.0)
+    for link in sorted(cut):
+        sites.join(*link)
+    for _ in range(3):
+        sites.settle()
+        sites.pass_time(3.0)
+    sites.settle()
+    due = within_rules(links, rules, origin, depth) & subscribed
+    assert {site: n for (site, name), n in sites.delivered.items() if name == "m"} == dict.fromkeys(due, 1)
+    for name in sorted(due):
+        sites.commit(name, "m")
+        sites.settle()
+    assert sites.receipts == [f"{len(due)}/{len(due)}"]
+    assert set(sites.final_records("m").values()) <= {1}
