@@ -1,69 +1,19 @@
-import errno
-import logging
 import os
-import resource
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
-from daemon.hops import writer
 from daemon.hops.examine import examine
-from daemon.hops.files import RECORD_MAX, closed_name, list_files
+from daemon.hops.files import RECORD_MAX, closed_name
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog, close_file
 from daemon.settings import HopSettings
 from daemon.store.columns import BOOT_MAX
 from routing.hops import HopRecord
 from routing.names import OWN_NAME_MAX
-
-SERVER = "alpha.example:7200"
-SETTINGS = HopSettings()
-
-
-class Clock:
-    """A wall clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.us = 1_795_000_000_000_000
-
-    def __call__(self) -> int:
-        return self.us
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def start(tmp_path: Path, clock: Clock) -> Callable[..., HopLog]:
-    def open_log(boot: int, committed: int, settings: HopSettings = SETTINGS) -> HopLog:
-        return HopLog.open(
-            tmp_path, server=SERVER, boot=boot, committed_record=committed, settings=settings, now_us=clock
-        )
-
-    return open_log
-
-
-def batch(log: HopLog, count: int) -> int:
-    """So many records, written and committed."""
-    for number in range(count):
-        log.append("published", smuid=f"alpha.example/0198c3a1b2c3-1-{number:x}", topic="news", size=3)
-    record = log.flush()
-    log.settle(record)
-    return record
-
-
-def numbers(directory: Path) -> list[int]:
-    return [record.record for record in HopLogReader(directory).records()]
-
-
-def names(directory: Path) -> list[str]:
-    return [file.path.name for file in list_files(directory)]
+from tests.support.hop_log_writer import SERVER, Clock, batch, names, numbers
 
 
 def test_a_record_is_one_line_without_its_defaults(
@@ -298,115 +248,6 @@ def test_the_first_batch_of_a_boot_tells_of_the_boot_before_also_when_it_is_repe
     assert [(record.record, record.previous) for record in HopLogReader(tmp_path).records()] == [(10, 9)]
 
 
-@pytest.fixture
-def full_disk() -> Iterator[Callable[..., Any]]:
-    """A disk that takes so many bytes of one file: the process's own limit, with its signal ignored."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def set_limit(size_bytes: int | None) -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits if size_bytes is None else (size_bytes, limits[1]))
-
-    yield set_limit
-    set_limit(None)
-
-
-@pytest.fixture
-def nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More records wait for the disk than may."""
-    monkeypatch.setattr(writer, "WAITING_MAX", 0)
-
-
-def test_on_a_full_disk_records_wait_and_none_is_lost(
-    start: Callable[..., HopLog],
-    tmp_path: Path,
-    full_disk: Callable[..., Any],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    log = start(boot=1, committed=0)
-    batch(log, 2)
-    full_disk((tmp_path / "open-1.jsonl").stat().st_size + 100)
-    batch(log, 3)
-    log.append("published")
-    log.flush()
-    log.revert()
-    batch(log, 1)
-    assert numbers(tmp_path) == [1, 2]
-    full_disk(None)
-    batch(log, 1)
-    assert numbers(tmp_path) == [1, 2, 3, 4, 5, 6, 7]
-    assert (log.lost_records, caplog.messages) == (0, [])
-    log.close()
-    assert names(tmp_path) == ["hops-alpha.example_7200-1-1-7.jsonl"]
-
-
-def test_room_that_is_made_is_used_at_once(
-    start: Callable[..., HopLog], tmp_path: Path, full_disk: Callable[..., Any]
-) -> None:
-    log = start(boot=1, committed=0)
-
-    def make_room() -> bool:
-        full_disk(None)
-        return True
-
-    log.make_room = make_room
-    full_disk(10)
-    batch(log, 2)
-    assert numbers(tmp_path) == [1, 2]
-
-
-@pytest.mark.usefixtures("nothing_waits")
-def test_a_full_disk_loses_records_and_nothing_else(
-    start: Callable[..., HopLog],
-    tmp_path: Path,
-    full_disk: Callable[..., Any],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    log = start(boot=1, committed=0)
-    batch(log, 2)
-    full_disk((tmp_path / "open-1.jsonl").stat().st_size + 100)
-    with caplog.at_level(logging.WARNING):
-        batch(log, 3)
-        batch(log, 1)
-        full_disk(None)
-        batch(log, 1)
-    assert numbers(tmp_path) == [1, 2, 7]
-    assert HopLogReader(tmp_path).unread.torn == 0
-    assert log.lost_records == 4
-    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
-    assert os.strerror(errno.EFBIG) in caplog.text
-    assert "4 records were lost" in caplog.text
-    log.close()
-    assert names(tmp_path) == ["hops-alpha.example_7200-1-1-7.jsonl"]
-
-
-@pytest.mark.usefixtures("nothing_waits")
-def test_a_file_whose_first_write_failed_is_named_for_what_came_after(
-    start: Callable[..., HopLog], tmp_path: Path, full_disk: Callable[..., Any]
-) -> None:
-    log = start(boot=2, committed=5)
-    full_disk(10)
-    batch(log, 2)
-    full_disk(None)
-    batch(log, 1)
-    assert [(record.record, record.previous) for record in HopLogReader(tmp_path).records()] == [(8, 5)]
-    log.close()
-    assert names(tmp_path) == ["hops-alpha.example_7200-2-8-8.jsonl"]
-
-
-@pytest.mark.usefixtures("nothing_waits")
-def test_the_boot_before_is_told_of_also_where_its_first_records_were_lost_and_a_commit_failed(
-    start: Callable[..., HopLog], tmp_path: Path, full_disk: Callable[..., Any]
-) -> None:
-    log = start(boot=2, committed=5)
-    full_disk(10)
-    batch(log, 2)
-    log.append("published")
-    log.revert()
-    full_disk(None)
-    batch(log, 1)
-    assert [(record.record, record.previous) for record in HopLogReader(tmp_path).records()] == [(8, 5)]
-
-
 def test_every_field_of_a_record_that_is_not_the_logs_own_can_be_given(
     start: Callable[..., HopLog], tmp_path: Path
 ) -> None:
@@ -469,51 +310,3 @@ def test_a_record_that_cannot_be_made_has_its_number(start: Callable[..., HopLog
     batch(log, 1)
     assert numbers(tmp_path) == [1, 3]
     assert log.lost_records == 1
-
-
-@contextmanager
-def read_only(log: HopLog) -> Iterator[None]:
-    """As on a file system that an error has made read-only: what is open can be neither written nor cut."""
-    descriptor = log._descriptor
-    assert descriptor is not None
-    writable = os.dup(descriptor)
-    reading = os.open(log._path, os.O_RDONLY)
-    os.dup2(reading, descriptor)
-    os.close(reading)
-    try:
-        yield
-    finally:
-        if log._descriptor == descriptor:
-            os.dup2(writable, descriptor)
-        os.close(writable)
-
-
-def test_a_log_that_cannot_be_cut_back_is_not_written_until_it_can(
-    start: Callable[..., HopLog], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    batch(log := start(1, 0), 2)
-    log.append("published", topic="never came true")
-    log.flush()
-    with read_only(log):
-        log.revert()
-        log.append("published", topic="waits")
-        log.settle(log.flush())
-        assert log.has_unwritten
-    assert "cannot be cut back" in caplog.text
-    batch(log, 1)
-    log.close()
-    assert [record.topic for record in HopLogReader(tmp_path).records()] == ["news", "news", "waits", "news"]
-    assert numbers(tmp_path) == [1, 2, 3, 4]
-
-
-def test_a_log_that_can_never_be_cut_back_is_cut_at_the_next_start(
-    start: Callable[..., HopLog], tmp_path: Path
-) -> None:
-    batch(log := start(1, 0), 2)
-    log.append("published", topic="never came true")
-    log.flush()
-    with read_only(log):
-        log.revert()
-        log.close()
-    start(2, 2).close()
-    assert numbers(tmp_path) == [1, 2]

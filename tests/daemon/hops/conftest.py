@@ -1,0 +1,25 @@
+"""For tests of the writer: a hop log that is opened as often as wanted, at a time of theirs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from daemon.hops.writer import HopLog
+from daemon.settings import HopSettings
+from tests.support.hop_log_writer import SERVER, SETTINGS, Clock
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def start(tmp_path: Path, clock: Clock) -> Callable[..., HopLog]:
+    def open_log(boot: int, committed: int, settings: HopSettings = SETTINGS) -> HopLog:
+        return HopLog.open(
+            tmp_path, server=SERVER, boot=boot, committed_record=committed, settings=settings, now_us=clock
+        )
+
+    return open_log
