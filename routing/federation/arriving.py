@@ -316,7 +316,9 @@ class Arriving:
         else:
             self._go_on(arrival, copy)
             pending = self._receipts.pending(copy.entry)
-        counted = self._asks_anew(arrival)
+        # a question that is being answered may come again for what an earlier transfer, lost, was to bring
+        is_engaged = pending is not None and self._receipts.engaged(arrival.peer, arrival.query)
+        counted = is_engaged or self._asks_anew(arrival)
         sent = self._destinations.take_on(copy, arrival.peer, arrival.destinations, counted=counted)
         if goes_further:
             self._destinations.widened(copy)
