@@ -11,6 +11,7 @@ from typing import Final
 
 import trio
 
+from routing.peering.news import DESTINATIONS
 from tests.support.patience import PATIENCE_S
 
 ROOT: Final = Path(__file__).parent.parent.parent
@@ -69,11 +70,12 @@ class Daemon:
 SMQPD_RUN: Final = ("-c", "from daemon.cli.main import main; main()", "run", "--config")
 BECOMES: Final = ("-m", "daemon")
 """What `smqpd run` becomes; starts in half the time."""
-KNOWS_NO_DESTINATIONS: Final = (
+NAMES_DESTINATIONS: Final = (
     "-c",
-    "from daemon.site import links; from daemon.__main__ import main; links.IN_NEWS = (); main()",
+    "from daemon.site import links; from daemon.__main__ import main;"
+    f" links.IN_NEWS = ({DESTINATIONS!r},); main()",
 )
-"""The same, as a version that sees to no destinations of copies."""
+"""The same, with what no site offers yet."""
 
 
 @asynccontextmanager

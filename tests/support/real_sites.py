@@ -2,11 +2,10 @@
 
 import signal
 import tomllib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -246,18 +245,15 @@ async def real_sites(
     namespaces: bool | None = None,
     environment: dict[str, dict[str, str]] | None = None,
     probe_timeout_s: float = PROBE_TIMEOUT_S,
-    start: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    start: tuple[str, ...] = BECOMES,
 ) -> AsyncIterator[CutSites]:
-    """Sites that run and are linked, until the end of the block.
-
-    `environment`, `start`: of daemons, by site; see `RealSite`.
-    """
+    """Sites that run and are linked, until the end of the block. `environment`: of daemons, by site."""
     pairs = list(pairs)
     names = {name for pair in pairs for name in pair}
     async with cut_network(names, pairs, namespaces=namespaces) as network:
         sites = CutSites(directory, pairs, network, probe_timeout_s)
         for site in sites.by_name.values():
             site.environment |= (environment or {}).get(site.name, {})
-            site.start = start.get(site.name, site.start)
+            site.start = start
         async with sites.running():
             yield sites

@@ -11,7 +11,7 @@ import trio
 
 from routing.message import Message, Section
 from tests.support.patience import PATIENCE_S
-from tests.support.process import KNOWS_NO_DESTINATIONS
+from tests.support.process import BECOMES, NAMES_DESTINATIONS
 from tests.support.real_sites import RealSite, real_sites
 from tests.support.trial import way_for
 
@@ -73,11 +73,11 @@ async def told(site: RealSite, event: str, times: int = 1) -> None:
 async def lives(directory: Path, *, by_destinations: bool) -> Truth:
     """Run the three sites through a life of misfortunes, and end them in peace.
 
-    `by_destinations`: copies of mode ALL name the sites that they are for; else one site is too old for that.
+    `by_destinations`: copies of mode ALL name the sites that they are for, which no site offers yet.
     """
     truth = Truth()
     pairs = [("alpha", "beta"), ("alpha", "gamma"), ("beta", "gamma")]
-    start = {} if by_destinations else {"beta": KNOWS_NO_DESTINATIONS}
+    start = NAMES_DESTINATIONS if by_destinations else BECOMES
     async with real_sites(directory, pairs, start=start) as sites:
         alpha, beta, gamma = (sites[name] for name in ("alpha", "beta", "gamma"))
         async with trio.open_nursery() as reading:
@@ -111,7 +111,7 @@ async def lives(directory: Path, *, by_destinations: bool) -> Truth:
     return truth
 
 
-@pytest.mark.parametrize("by_destinations", [True, False], ids=["destinations", "a site of before"])
+@pytest.mark.parametrize("by_destinations", [True, False], ids=["destinations", "wherever it is wanted"])
 async def test_the_balance_of_real_daemons_closes_under_kills_and_a_cut(
     spark: Any, tmp_path: Path, by_destinations: bool
 ) -> None:
