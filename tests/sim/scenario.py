@@ -29,11 +29,12 @@ QUEUE_MESSAGES_MAX: Final = 1_000_000
 LONG_S: Final = 1e6
 """A timeout that no run lives to see."""
 
-Profile = Literal["all", "ways"]
-"""`ways`: most have many sites and circles, and lose some of them for good."""
+Profile = Literal["all", "ways", "destinations"]
+"""`ways`: most have many sites and circles, and lose some of them for good. `destinations`: the same, and
+most sites name destinations, which smqpd does not do yet."""
 
 EARLIER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.2, 1.0)
-"""How many of the sites may be of a version that knows no destinations; one of these, for each seed."""
+"""How many of the sites know no destinations, in the profile `destinations`; one of these, for each seed."""
 
 Shape = Literal["tree", "ring", "clique", "bridged cliques", "random"]
 FaultKind = Literal[
@@ -150,7 +151,7 @@ class Scenario(msgspec.Struct, frozen=True):
         max_deliveries, queue_messages_max, window_units_max: settings of all sites; the bound of queues is
             lifted in the end.
         starts_again: once all is quiet all sites are killed, and judged after they have started again.
-        earlier: sites of a version that knows no destinations.
+        name_destinations: sites that do.
     """
 
     seed: int
@@ -165,7 +166,7 @@ class Scenario(msgspec.Struct, frozen=True):
     queue_messages_max: int
     window_units_max: int
     starts_again: bool
-    earlier: frozenset[str] = frozenset()
+    name_destinations: frozenset[str] = frozenset()
 
     @property
     def losses(self) -> list[Fault]:
@@ -197,7 +198,7 @@ def draw(seed: int, *, sites_max: int = SITES_MAX, profile: Profile = "all") -> 
     count, shape = _site_count(chance), chance.choice(SHAPES)
     if count > 6 and shape == "clique":
         shape = "bridged cliques"
-    if profile == "ways" and of_ways.random() < CIRCLES:
+    if profile != "all" and of_ways.random() < CIRCLES:
         count, shape = of_ways.randint(8, 20), of_ways.choice(SHAPES_OF_CIRCLES)
     count = min(count, sites_max)
     sites = [f"s{number:02}" for number in range(count)]
@@ -227,7 +228,7 @@ def draw(seed: int, *, sites_max: int = SITES_MAX, profile: Profile = "all") -> 
     if (of_groups := random.Random(f"groups {seed}")).random() < 0.5:
         publications = [_perhaps_of_group(of_groups, publication) for publication in publications]
     faults = _faults(chance, sites, links, lasts_s)
-    if profile == "ways":
+    if profile != "all":
         faults = sorted([*faults, *_losses(of_ways, sites, links, lasts_s)], key=lambda fault: fault.at)
     return Scenario(
         seed=seed,
@@ -241,14 +242,16 @@ def draw(seed: int, *, sites_max: int = SITES_MAX, profile: Profile = "all") -> 
         max_deliveries=chance.choice([16, 16, 16, 3]),
         queue_messages_max=chance.randint(3, 12) if chance.random() < 0.15 else QUEUE_MESSAGES_MAX,
         starts_again=chance.random() < 0.3,
-        earlier=_earlier(random.Random(f"earlier {seed}"), sites),
+        name_destinations=_naming(random.Random(f"earlier {seed}"), sites)
+        if profile == "destinations"
+        else frozenset(),
         window_units_max=chance.choice([4_096, 4_096, 4_096, 2]),
     )
 
 
-def _earlier(chance: random.Random, sites: list[str]) -> frozenset[str]:
+def _naming(chance: random.Random, sites: list[str]) -> frozenset[str]:
     share = chance.choice(EARLIER)
-    return frozenset(site for site in sites if chance.random() < share)
+    return frozenset(site for site in sites if chance.random() >= share)
 
 
 def _site_count(chance: random.Random) -> int:

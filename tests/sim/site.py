@@ -79,7 +79,7 @@ class Site:
         clients: Callable[["Site"], Awaitable[None]],
         in_news: tuple[str, ...],
     ) -> None:
-        """`in_news`: what it says that it knows to all sites, as well as to its peers."""
+        """`in_news`: what it says that it knows, beyond what smqpd does."""
         self.name = name
         self.machine = machine
         self.broker: Broker | None = None

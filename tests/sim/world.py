@@ -71,7 +71,7 @@ class World:
             ),
             random.Random(f"links {name} {self.scenario.seed}"),
             self.clients.serve,
-            in_news=() if name in self.scenario.earlier else (DESTINATIONS,),
+            in_news=(DESTINATIONS,) if name in self.scenario.name_destinations else (),
         )
 
     async def run(self, *, stops: bool = False) -> None:

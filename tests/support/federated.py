@@ -4,7 +4,7 @@ import random
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import trio
 
@@ -25,6 +25,9 @@ from tests.support.broker_of_ada import broker_of_ada
 from tests.support.links import Network
 from tests.support.notary import NamedNotary
 from tests.support.patience import PATIENCE_S
+
+OFFERED: Final = (*FEATURES, PATTERNS, NEWS)
+"""What a site says that it knows, as smqpd does it."""
 
 LINKS = LinkSettings(back_off_first_s=0.02, back_off_max_s=0.05)
 
@@ -175,7 +178,7 @@ async def federated_site(
     name: str,
     peers: Iterable[str],
     *,
-    features: tuple[str, ...] = (*FEATURES, PATTERNS, NEWS, DESTINATIONS),
+    features: tuple[str, ...] = OFFERED,
     rules: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> AsyncIterator[FederatedSite]:
     """Run a site in `directory/name`; its links end with the block, without goodbye.

@@ -14,22 +14,25 @@ import trio.testing
 from daemon.hops.reader import HopLogReader
 from routing.errors import Refusal
 from routing.message import Message, Section
-from tests.support.federated import FederatedSite, federated_site
+from routing.peering.news import DESTINATIONS
+from tests.support.federated import OFFERED, FederatedSite, federated_site
 from tests.support.links import Network
 
 PAIR: Final = {"alpha": ["beta"], "beta": ["alpha"]}
 CHAIN: Final = {"alpha": ["beta"], "beta": ["alpha", "gamma"], "gamma": ["beta", "delta"], "delta": ["gamma"]}
-
 STAR: Final = {"alpha": ["beta"], "beta": ["alpha", "gamma", "delta"], "gamma": ["beta"], "delta": ["beta"]}
 
 
 class Sites:
     """Sites by name, each in a task of its own, so that it can be stopped and started again."""
 
-    def __init__(self, directory: Path, links: dict[str, list[str]], nursery: trio.Nursery) -> None:
+    def __init__(
+        self, directory: Path, links: dict[str, list[str]], nursery: trio.Nursery, features: tuple[str, ...]
+    ) -> None:
         self.network = Network()
         self._directory = directory
         self._links = links
+        self._features = features
         self._nursery = nursery
         self._stops: dict[str, tuple[trio.Event, trio.Event]] = {}
 
@@ -47,16 +50,21 @@ class Sites:
 
     async def _run(self, name: str, task_status: trio.TaskStatus[FederatedSite]) -> None:
         stop, stopped = self._stops[name] = trio.Event(), trio.Event()
-        async with federated_site(self.network, self._directory, name, self._links[name]) as site:
+        peers = self._links[name]
+        async with federated_site(
+            self.network, self._directory, name, peers, features=self._features
+        ) as site:
             task_status.started(site)
             await stop.wait()
         stopped.set()
 
 
 @asynccontextmanager
-async def sites(directory: Path, links: dict[str, list[str]]) -> AsyncIterator[Sites]:
+async def sites(
+    directory: Path, links: dict[str, list[str]], *, features: tuple[str, ...] = OFFERED
+) -> AsyncIterator[Sites]:
     async with trio.open_nursery() as nursery:
-        yield Sites(directory, links, nursery)
+        yield Sites(directory, links, nursery, features)
         nursery.cancel_scope.cancel()
 
 
@@ -343,7 +351,7 @@ async def test_a_site_in_the_middle_that_restarts_forwards_what_it_had_not(tmp_p
 async def test_who_had_it_before_a_start_which_was_not_written_is_asked_for_again_and_has_it_once(
     tmp_path: Path,
 ) -> None:
-    async with sites(tmp_path, STAR) as federation:
+    async with sites(tmp_path, STAR, features=(*OFFERED, DESTINATIONS)) as federation:
         alpha, beta, gamma, delta = await federation.start(*STAR)
         near, far = await gamma.client("reader"), await delta.client("reader")
         for reader in (near, far):
