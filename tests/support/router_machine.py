@@ -66,11 +66,16 @@ class RouterMachine(ObservedSite):
         return self.clients[seat]
 
     def _done(self, settles: bool) -> None:
+        self._wake()
+        if settles:
+            self.settle()
+            self._wake()  # a burial may have opened a group
+
+    def _wake(self) -> None:
+        """Have time do what is due now, as the broker does, and note what follows."""
         if self.state.grouping.opened:
             self.router.timing.tick(self.now)
         self._observe()
-        if settles:
-            self.settle()
 
     @rule(
         seat=st.sampled_from(SEATS),
