@@ -174,9 +174,7 @@ class Arriving:
 
         `seen_depth`: see `Seen.depth`; None for that of the copy.
         """
-        state, hops = self._state, arrival.hops
-        if arrival.mode == "ALL" and state.server in hops:  # it goes on as if it had come no further
-            hops = hops[: hops.index(state.server)]
+        state, hops = self._state, self._hops_of(arrival)
         message = msgspec.structs.replace(arrival.message, depth=arrival.depth, hops=hops)
         topic = state.topic(arrival.topic)
         entry = self._lifecycle.begin(
@@ -210,6 +208,11 @@ class Arriving:
         self._forwarding.remember(copy, now, depth=seen_depth)
         state.keep(entry, message, due, now)
         return copy
+
+    def _hops_of(self, arrival: Arrival) -> tuple[str, ...]:
+        """The servers that a copy came through: one that came back goes on as if it had come no further."""
+        server, hops = self._state.server, arrival.hops
+        return hops[: hops.index(server)] if arrival.mode == "ALL" and server in hops else hops
 
     def _accept_one(self, arrival: Arrival, now: float) -> None:
         copy = self._hold(arrival, now, 1, "received")
@@ -270,7 +273,7 @@ class Arriving:
     def _go_on(self, arrival: Arrival, copy: Copy) -> None:
         """A copy that is held goes on, as far as this arrival may."""
         if wider(arrival.depth, copy.depth):
-            copy.depth, copy.hops = arrival.depth, arrival.hops
+            copy.depth, copy.hops = arrival.depth, self._hops_of(arrival)
         self._state.out.append(StoreCopy(copy.entry.id))
         self._state.out.append(
             Record(

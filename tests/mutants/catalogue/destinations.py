@@ -88,8 +88,15 @@ MUTATIONS = [
     Mutation(
         name="a copy that came back and goes on names its site in Hops twice",
         file="routing/federation/arriving.py",
-        old="            hops = hops[: hops.index(state.server)]\n",
-        new="            pass\n",
+        old="        state, hops = self._state, self._hops_of(arrival)\n",
+        new="        state, hops = self._state, arrival.hops\n",
+        tests=("tests/routing/federation/test_destinations_told.py",),
+    ),
+    Mutation(
+        name="a copy that is held, and came back with more depth, names its site in Hops twice",
+        file="routing/federation/arriving.py",
+        old="copy.depth, copy.hops = arrival.depth, self._hops_of(arrival)\n",
+        new="copy.depth, copy.hops = arrival.depth, arrival.hops\n",
         tests=("tests/routing/federation/test_destinations_told.py",),
     ),
     Mutation(

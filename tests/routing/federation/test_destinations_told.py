@@ -226,6 +226,63 @@ def test_what_comes_back_to_a_site_that_has_it_no_more_goes_on_from_there() -> N
     assert not sites.routers["b"].federation.outlook.copies
 
 
+def test_what_comes_back_by_a_shorter_way_goes_on_from_there() -> None:
+    """G's was longer round than c's; what goes on names no site twice, also what has waited."""
+    links = {("a", "b"), ("b", "c"), ("c", "g"), ("b", "g"), ("b", "e"), ("b", "f")}
+    sites = Federation(links)
+    sites.subscribe("c")
+    know_all(sites)
+    sites.publish("a", depth=5)
+    while not sites.bulk["b", "c"]:
+        sites.settle(1)
+    [(_, sent)] = sites.bulk["b", "c"]
+    sites.settle()
+    sites.commit("c", "m")
+    assert not sites.routers["b"].federation.outlook.copies
+    for name in ("e", "f"):
+        sites.cut("b", name)
+    for site, *way in (("e", "c", "g"), ("f", "c")):
+        back = msgspec.structs.replace(
+            sent,
+            peer=way[-1],
+            hops=("a", "b", *way),
+            depth=sent.depth - len(way),
+            destinations=(site,),
+            query=0,
+        )
+        sites.routers["b"].federation.arrive(sites.now, back)
+        sites.take("b")
+    assert held(sites).hops == ("a",)
+    for name in ("e", "f"):
+        sites.subscribe(name)
+        sites.join("b", name)
+    sites.settle()
+    assert sites.delivered == {("c", "m"): 1, ("e", "m"): 1, ("f", "m"): 1}
+
+
+def test_who_says_that_a_copy_came_back_further_than_it_went_does_not_stop_it() -> None:
+    sites = Federation({("a", "b"), ("b", "m"), ("b", "d"), ("b", "e")})
+    for name in ("m", "d"):
+        sites.subscribe(name)
+    know_all(sites)
+    sites.cut("b", "d")
+    sites.settle()
+    sites.publish("a", depth=4, timeout_s=1e6)
+    while not sites.bulk["b", "m"]:
+        sites.settle(1)
+    [(_, sent)] = sites.bulk["b", "m"]
+    sites.settle()
+    way = ("a", "b", "m")
+    back = msgspec.structs.replace(sent, peer="m", hops=way, depth=9, destinations=("e",), query=0)
+    sites.routers["b"].federation.arrive(sites.now, back)
+    sites.take("b")
+    sites.settle()
+    assert held(sites).hops == ("a",)
+    sites.join("b", "d")
+    sites.settle()
+    assert sites.delivered["d", "m"] == 1
+
+
 def test_who_asked_and_has_forgotten_ends_nothing(line: Federation) -> None:
     """Where the message began there may be another disk since."""
     federation = line.routers["b"].federation
