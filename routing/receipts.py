@@ -31,6 +31,9 @@ SWEEP_MIN: Final = 1000
 COUNT_MAX: Final = 1_000_000_000
 """Subscriptions that one receipt counts, in all sites together: above those of any real federation."""
 
+UNASKED_MAX: Final = 50_000
+"""Counts kept of messages that came before anybody asked for them; a row and about 500 bytes each."""
+
 ANSWERS_MAX: Final = 200_000
 """Last answers kept for one peer that does not take them; a row and about 100 bytes each."""
 
@@ -43,7 +46,7 @@ class Receipt(msgspec.Struct):
         have: X of this site.
         open: subscriptions of `due` that may still come to have it.
         parent: the peer that the message came from and that is told; "" where the publisher is here.
-        query: the parent's number for what it asks.
+        query: the parent's number for what it asks; 0 while it has not asked.
         children: (Y, X) by the number of each of our own questions, as the peer last answered.
         waiting: those of them that are not answered for good.
         told: what the parent was told last.
@@ -63,6 +66,11 @@ class Receipt(msgspec.Struct):
     waiting: set[int] = set()
     told: tuple[int, int] = (0, 0)
     stored: bool = False
+
+    @property
+    def is_unasked(self) -> bool:
+        """The message came for others, or for those who came later; it may still be asked about."""
+        return bool(self.parent) and not self.query
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -90,6 +98,7 @@ class Receipts:
         self._pending: dict[int, Receipt] = {}
         self._asked: dict[int, Receipt] = {}
         self._engaged: set[tuple[str, int]] = set()
+        self._unasked: dict[str, Receipt] = {}  # by Smuid
         self._ends: list[tuple[float, int]] = []
         self.answers: dict[str, dict[int, tuple[int, int]]] = {}
 
@@ -98,13 +107,43 @@ class Receipts:
         entry = receipt.entry
         self._pending[entry.id] = receipt
         self._asked |= dict.fromkeys(receipt.waiting, receipt)
-        self._engaged.add((receipt.parent, receipt.query))
+        if receipt.is_unasked:
+            if len(self._unasked) >= UNASKED_MAX:
+                self.close(next(iter(self._unasked.values())).entry, now)
+            self._unasked[entry.smuid(self._state.server)] = receipt
+        else:
+            self._engaged.add((receipt.parent, receipt.query))
         if entry.deadline == math.inf:
             self._end_at(entry, now + self._state.settings.default_timeout_s)
         elif receipt.parent or receipt.children:
             self._end_at(entry, entry.deadline)
         self._keep(receipt)
         self._check(receipt, now)
+
+    def claim(self, smuid: str, peer: str, query: int) -> Receipt | None:
+        """A question has come for a message that had come without: the first one counts who was due then.
+
+        The copy may have ended since. Whoever claims it has it looked at, or moved.
+        """
+        receipt = self._unasked.pop(smuid, None)
+        if receipt is not None:
+            receipt.parent, receipt.query = peer, query
+            self._engaged.add((peer, query))
+            self._keep(receipt)
+        return receipt
+
+    def move(self, receipt: Receipt, entry: Entry) -> None:
+        """The copy that a receipt was of has ended; this one of the same message goes on for it."""
+        before = receipt.entry
+        del self._pending[before.id]
+        if receipt.stored:
+            self._state.out.append(DiscardReceipt(before.id))
+        before.flags &= ~RECEIPT
+        entry.flags |= RECEIPT
+        receipt.entry, receipt.open = entry, 0
+        self._pending[entry.id] = receipt
+        self._end_at(entry, entry.deadline)
+        self._keep(receipt)
 
     def _end_at(self, entry: Entry, ends_at: float) -> None:
         """Whatever becomes of the copy here, which may end before its receipt."""
@@ -152,8 +191,9 @@ class Receipts:
         return any(not open.is_late for open in copy.destinations.values())
 
     def pending(self, entry: Entry) -> Receipt | None:
-        """The pending receipt of a message; None where there is none."""
-        return self._pending.get(entry.id)
+        """The pending receipt of a message; None where there is none, or nobody has asked for it yet."""
+        receipt = self._pending.get(entry.id)
+        return receipt if receipt is not None and not receipt.is_unasked else None
 
     def engaged(self, peer: str, query: int) -> bool:
         """Whether this very question is being answered: it was repeated, not asked by another way."""
@@ -226,14 +266,14 @@ class Receipts:
         if len(self._ends) > 2 * len(self._pending) + SWEEP_MIN:
             self._ends = [end for end in self._ends if end[1] in self._pending]
             heapq.heapify(self._ends)
-        for query in receipt.waiting:
-            self._settle(query)
-        self._engaged.discard((receipt.parent, receipt.query))
+        self._forget(receipt)
         entry.flags &= ~RECEIPT
         if entry.flags & GUARANTEED:
             self._state.out.append(MarkReceipted(entry.id))
         if receipt.stored:
             self._state.out.append(DiscardReceipt(entry.id))
+        if receipt.is_unasked:
+            return
         if receipt.parent:
             self.answer(receipt.parent, receipt.query, *receipt.counts)
             return
@@ -271,7 +311,7 @@ class Receipts:
         for query, (due, have) in self.answers.get(peer, {}).items():
             self._state.out.append(TellReceipt(peer, query, due, have, closed=True))
         for receipt in self._pending.values():
-            if receipt.parent == peer:
+            if receipt.parent == peer and receipt.query:
                 self._tell_parent(receipt)
 
     def forget_peer(self, peer: str) -> None:
@@ -283,8 +323,14 @@ class Receipts:
         """Forget the receipt of a message that could not be stored."""
         receipt = self._pending.pop(entry.id, None)
         if receipt is not None:
-            for query in receipt.waiting:
-                self._settle(query)
+            self._forget(receipt)
+
+    def _forget(self, receipt: Receipt) -> None:
+        for query in receipt.waiting:
+            self._settle(query)
+        if receipt.is_unasked:
+            self._unasked.pop(receipt.entry.smuid(self._state.server), None)
+        else:
             self._engaged.discard((receipt.parent, receipt.query))
 
     def not_answered(self, peer: str, query: int) -> None:
@@ -303,6 +349,8 @@ class Receipts:
         return self._ends[0][0] if self._ends else math.inf
 
     def _check(self, receipt: Receipt, now: float) -> None:
+        if receipt.is_unasked:
+            return
         due, have = receipt.counts
         is_open = receipt.open or receipt.waiting or self._sees_to_some(receipt.entry)
         if not is_open or (receipt.mode == "ONE" and have):

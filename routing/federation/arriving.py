@@ -91,19 +91,31 @@ class Arriving:
                 self._turn_away(arrival, "denied", reason)
             else:
                 self._accept_one(arrival, now)
-        elif state.server in arrival.hops:
-            self._come_back(arrival, seen, now)
         elif seen is None:
-            if reason := self._why_not(arrival):
+            if state.server in arrival.hops:
+                self._come_back(arrival)
+            elif reason := self._why_not(arrival):
                 self._turn_away(arrival, "denied", reason)
             else:
                 self._accept_all(arrival, now)
-        elif arrival.destinations:
-            self._see_to_more(arrival, seen, now)
+        else:
+            self._arrive_again(arrival, seen, now)
+
+    def _arrive_again(self, arrival: Arrival, seen: Seen, now: float) -> None:
+        """The same message of mode ALL: by another way, for others, or to be counted only now."""
+        receipts, smuid, claimed = self._receipts, arrival.message.smuid, None
+        if self._asks_anew(arrival):
+            claimed = receipts.claim(smuid, arrival.peer, arrival.query)
+        if arrival.destinations:
+            self._see_to_more(arrival, seen, claimed, now)
+        elif self._state.server in arrival.hops:
+            self._turn_away(arrival, "loop")
         elif wider(arrival.depth, seen.depth):
-            self._widen(arrival, seen, now)
+            self._widen(arrival, seen, claimed, now)
         else:
             self._turn_away(arrival, "duplicate")
+        if claimed is not None:
+            receipts.look(claimed.entry, now)
 
     def _why_not(self, arrival: Arrival) -> str:
         """Why a message for one account is not taken; "" where it is, and for any other.
@@ -175,6 +187,7 @@ class Arriving:
         `seen_depth`: see `Seen.depth`; None for that of the copy.
         """
         state, hops = self._state, self._hops_of(arrival)
+        is_unasked = self._is_unasked(arrival, due)
         message = msgspec.structs.replace(arrival.message, depth=arrival.depth, hops=hops)
         topic = state.topic(arrival.topic)
         entry = self._lifecycle.begin(
@@ -187,11 +200,12 @@ class Arriving:
             arrival.timeout_left_s,
             due,
             now,
-            owes_receipt=bool(arrival.query) and message.receipt != "NONE",
+            owes_receipt=is_unasked or (bool(arrival.query) and message.receipt != "NONE"),
         )
         copy = Copy(entry, message.smuid, arrival.depth, hops, arrival.peer, {})
         # a receipt does not count those who are sent a message because they came later
-        counted = due if arrival.query or message.receipt == "NONE" else 0
+        uncounted = None if is_unasked else 0
+        counted = due if arrival.query or message.receipt == "NONE" else uncounted
         state.out.append(
             Record(
                 event,
@@ -213,6 +227,11 @@ class Arriving:
         """The servers that a copy came through: one that came back goes on as if it had come no further."""
         server, hops = self._state.server, arrival.hops
         return hops[: hops.index(server)] if arrival.mode == "ALL" and server in hops else hops
+
+    def _is_unasked(self, arrival: Arrival, due: int) -> bool:
+        """Whether one that does not ask who has it has overtaken, for all that is known, one that does."""
+        is_asked = bool(arrival.query) or arrival.message.receipt == "NONE"
+        return bool(due) and not is_asked and arrival.mode == "ALL" and self._destinations.is_on
 
     def _accept_one(self, arrival: Arrival, now: float) -> None:
         copy = self._hold(arrival, now, 1, "received")
@@ -244,11 +263,11 @@ class Arriving:
         assert message.receipt != "NONE"
         receipt = Receipt(copy.entry, message.receipt, message.account, message.cmuid, due, 0, due)
         receipt.parent, receipt.query = arrival.peer, arrival.query
-        receipt.children = {forward.query: (0, 0) for forward in sent}
+        receipt.children = {forward.query: (0, 0) for forward in sent if arrival.query}
         receipt.waiting = set(receipt.children)
         self._receipts.add(receipt, now)
 
-    def _widen(self, arrival: Arrival, seen: Seen, now: float) -> None:
+    def _widen(self, arrival: Arrival, seen: Seen, claimed: Receipt | None, now: float) -> None:
         """The same message, by a way that lets it go further: on with it, to nobody here a second time."""
         forwarding, state = self._forwarding, self._state
         copy = state.crossing.by_id.get(seen.entry_id)
@@ -256,12 +275,11 @@ class Arriving:
             # what was here has ended; what is sent on now is held until the peers have it
             copy = self._hold(arrival, now, 0, "depth")
             copy.entry.flags |= PASSING
-            pending = None
         else:
             self._go_on(arrival, copy)
             forwarding.remember(copy, now)
-            pending = self._receipts.pending(copy.entry)
-        counted = self._asks_anew(arrival)
+        pending = self._pending(copy, claimed)
+        counted = claimed is not None or self._asks_anew(arrival)
         sent = forwarding.send_to_all(copy, counted=counted)
         if counted:
             self._count_wider(arrival, copy, pending, sent, now)
@@ -269,6 +287,12 @@ class Arriving:
             self._answer_unless_engaged(arrival.peer, arrival.query)
         forwarding.answer(arrival, "depth", entry_id=copy.entry.id)
         self._lifecycle.end_if_due_to_nobody(copy.entry, "due to nobody")
+
+    def _pending(self, copy: Copy, claimed: Receipt | None) -> Receipt | None:
+        """The receipt that what is sent on now counts for, where there is one."""
+        if claimed is not None and claimed.entry is not copy.entry:
+            self._receipts.move(claimed, copy.entry)
+        return self._receipts.pending(copy.entry)
 
     def _go_on(self, arrival: Arrival, copy: Copy) -> None:
         """A copy that is held goes on, as far as this arrival may."""
@@ -286,25 +310,26 @@ class Arriving:
             )
         )
 
-    def _come_back(self, arrival: Arrival, seen: Seen | None, now: float) -> None:
+    def _come_back(self, arrival: Arrival) -> None:
         """A loop, but where there is no other way to what this site is asked to see to."""
         if not arrival.destinations:
             self._turn_away(arrival, "loop")
-        elif seen is not None:
-            self._see_to_more(arrival, seen, now)
         else:
             self._destinations.see_to_own(arrival.message.smuid, arrival.peer, arrival.destinations)
             self._turn_away(arrival, "duplicate")
 
-    def _see_to_more(self, arrival: Arrival, seen: Seen, now: float) -> None:
+    def _see_to_more(self, arrival: Arrival, seen: Seen, claimed: Receipt | None, now: float) -> None:
         """The same message, for other destinations: on with it, to nobody here a second time."""
         state, server = self._state, self._state.server
         copy = state.crossing.by_id.get(seen.entry_id)
         asked = [site for site in arrival.destinations if site != server]
-        if copy is None and self._destinations.is_seen_through(arrival.message.smuid, arrival.peer, asked):
+        smuid, is_new = arrival.message.smuid, claimed is not None or self._asks_anew(arrival)
+        if copy is None and self._destinations.is_seen_through(smuid, arrival.peer, asked, counted=is_new):
             self._turn_away(arrival, "duplicate")
             return
         known = copy.destinations.keys() | (copy.seen_to or set()) if copy is not None else set()
+        if copy is not None and is_new:
+            known -= copy.uncounted
         is_over = copy is not None and copy.entry.flags & EXPIRED
         goes_further = copy is not None and bool(copy.destinations) and wider(arrival.depth, copy.depth)
         if is_over or not (goes_further or {*asked} - known):
@@ -315,13 +340,12 @@ class Arriving:
         if copy is None:
             copy = self._hold(arrival, now, 0, "depth", seen.depth)
             copy.entry.flags |= PASSING
-            pending = None
         else:
             self._go_on(arrival, copy)
-            pending = self._receipts.pending(copy.entry)
+        pending = self._pending(copy, claimed)
         # a question that is being answered may come again for what an earlier transfer, lost, was to bring
         is_engaged = pending is not None and self._receipts.engaged(arrival.peer, arrival.query)
-        counted = is_engaged or self._asks_anew(arrival)
+        counted = is_engaged or is_new
         sent = self._destinations.take_on(copy, arrival.peer, arrival.destinations, counted=counted)
         if goes_further:
             self._destinations.widened(copy)

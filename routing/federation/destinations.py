@@ -20,6 +20,7 @@ until then, whoever else is asked meanwhile: each site on the way is a second so
                                          who were asked are told: `unwanted`
     a site begins to want it             where the timeout is stated, the site where it began sees to it;
                                          where that cannot be reached, whoever holds it
+    a peer asks for a receipt, too       those that were asked for without one are so once more, to be counted
 
 While some are left, it is stored within a minute that others have it: as a rule all have it in a moment, and
 the copy ends. After a start, those of which it was not stored are asked for once more.
@@ -77,6 +78,11 @@ class Destinations:
 
     # -- who is to have it ------------------------------------------------------------------------
 
+    @property
+    def is_on(self) -> bool:
+        """Whether this site sees to destinations."""
+        return self._topology.knows_destinations(self._state.server)
+
     def are_known(self, copy: Copy) -> bool:
         """Whether who comes to want a copy, as a peer tells, is seen to by its destinations alone."""
         if copy.seen_to is None or self._itineraries.find(copy.entry.topic.name, copy.depth) is None:
@@ -107,15 +113,18 @@ class Destinations:
 
         `counted`: the peer asks for a receipt, too.
         """
-        server, again = self._state.server, list[str]()
+        server, again, afresh = self._state.server, list[str](), list[str]()
         if copy.seen_to is None:  # as a rule: it has just come
             wanted, come = _split(tuple(sites), copy.hops, server)
             for site in come:
                 self._note(peer, "arrived", copy.smuid, site)
         else:
-            again = self._take_again(copy, peer, sites, counted=counted)
-            known = {server, *copy.hops, *copy.seen_to}
+            if counted:
+                afresh = [site for site in dict.fromkeys(sites) if site in copy.uncounted]
+            again = self._take_again(copy, peer, sites, afresh, counted=counted)
+            known = {server, *copy.hops, *copy.seen_to.difference(afresh), *copy.destinations}
             wanted = tuple(site for site in dict.fromkeys(sites) if site not in known)
+            afresh = [site for site in afresh if site in copy.destinations]
         new = self._room(copy, wanted) if wanted else []
         if len(new) < len(wanted):
             for site in wanted:
@@ -123,13 +132,20 @@ class Destinations:
                     self._note(peer, "no-way", copy.smuid, site)
         self._destine(copy, new, (peer,), is_late=not counted)
         self._note_wanted(copy)
-        sent = self._assign(copy, new, counted=counted) if new else []
+        if afresh:
+            copy.uncounted = copy.uncounted.difference(afresh)
+        sent = self._assign(copy, [*new, *afresh], counted=counted) if new or afresh else []
         if again:
             self.assign_again(copy, again)
         return sent
 
-    def _take_again(self, copy: Copy, peer: str, sites: Iterable[str], *, counted: bool) -> list[str]:
-        """Note that a peer asks for these, of which some are seen to; those that are to be sent again."""
+    def _take_again(
+        self, copy: Copy, peer: str, sites: Iterable[str], afresh: Collection[str], *, counted: bool
+    ) -> list[str]:
+        """Note that a peer asks for these, of which some are seen to; those that are to be sent again.
+
+        `afresh`: those that are asked for once more, to be counted.
+        """
         open = copy.destinations
         again = []
         for site in sites:
@@ -140,8 +156,10 @@ class Destinations:
                 if open[site].is_late and counted:
                     open[site].is_late = False
                     self.keep(copy)
-                if open[site].via in ("", peer):
+                if open[site].via in ("", peer) and site not in afresh:
                     again.append(site)
+            elif site in afresh:
+                continue
             elif site in copy.hops or (copy.seen_to is not None and site in copy.seen_to):
                 self._note(peer, "arrived", copy.smuid, site)
         return again
@@ -153,9 +171,13 @@ class Destinations:
             if (found := self._itineraries.find(topic, copy.depth)) is not None:
                 self._itineraries.note(topic, found)
 
-    def is_seen_through(self, smuid: str, peer: str, sites: Collection[str]) -> bool:
-        """Whether all these have a message that is not held here any more; if so, a peer is told."""
-        have_it = self._seen_through.by(smuid).issuperset(sites)
+    def is_seen_through(self, smuid: str, peer: str, sites: Collection[str], *, counted: bool) -> bool:
+        """Whether all these have a message that is not held here any more; if so, a peer is told.
+
+        `counted`: and have been asked to count who has it.
+        """
+        through = self._seen_through
+        have_it = (through.counted_by(smuid) if counted else through.by(smuid)).issuperset(sites)
         for site in sites if have_it else ():
             self._note(peer, "arrived", smuid, site)
         return have_it
@@ -237,8 +259,12 @@ class Destinations:
     def _destine(
         self, copy: Copy, sites: Collection[str], asked_by: tuple[str, ...] = (), *, is_late: bool = False
     ) -> None:
-        entry = copy.entry
+        entry, is_first = copy.entry, not copy.seen_to
         copy.seen_to = copy.seen_to.union(sites) if copy.seen_to else frozenset(sites)
+        if is_late:
+            copy.uncounted = copy.seen_to if is_first else copy.uncounted.union(sites)
+        elif copy.uncounted:
+            copy.uncounted = copy.uncounted.difference(sites)
         self._state.crossing.destined[entry.id] = copy
         if not entry.flags & GUARANTEED:
             return
@@ -467,7 +493,7 @@ class Destinations:
             copy.is_stale = True
         elif copy.seen_to is not None:
             self.keep(copy)
-            self._seen_through.note(copy.smuid, copy.seen_to)
+            self._seen_through.note(copy.smuid, copy.seen_to, copy.uncounted)
         return tuple(settled)
 
     def forget(self, copy: Copy, sites: Iterable[str]) -> None:
@@ -484,6 +510,10 @@ class Destinations:
     def restore(self, copy: Copy, destinations: dict[str, Open], seen_to: frozenset[str]) -> None:
         """A copy that the store holds, with what it is still to be seen to."""
         copy.destinations, copy.seen_to = destinations, seen_to.union(destinations)
+        # of the others it is not stored: once more asked than needed, and none left out
+        copy.uncounted = copy.seen_to.difference(
+            site for site, open in destinations.items() if not open.is_late
+        )
         self._state.crossing.destined[copy.entry.id] = copy
         for _ in destinations:
             advance(copy.entry, "destined")

@@ -22,16 +22,29 @@ class SeenThrough:
 
     def __init__(self) -> None:
         self._sites: dict[str, frozenset[str]] = {}
+        self._uncounted: dict[str, frozenset[str]] = {}  # of these, where there are any
         self._count = 0
 
-    def note(self, smuid: str, sites: frozenset[str]) -> None:
-        """All these sites that a copy was ever for have it; it may have been here before, for others."""
+    def note(self, smuid: str, sites: frozenset[str], uncounted: frozenset[str]) -> None:
+        """All these sites that a copy was ever for have it; it may have been here before, for others.
+
+        `uncounted`: those of them that nobody was asked to count.
+        """
         before = self._sites.pop(smuid, _NOBODY)
+        uncounted |= self._uncounted.pop(smuid, _NOBODY).difference(sites)
         self._sites[smuid] = sites = before | sites if before else sites
+        if uncounted:
+            self._uncounted[smuid] = uncounted
         self._count += len(sites) - len(before)
         while len(self._sites) > COPIES_MAX or self._count > SITES_MAX:
-            self._count -= len(self._sites.pop(next(iter(self._sites))))
+            oldest = next(iter(self._sites))
+            self._count -= len(self._sites.pop(oldest))
+            self._uncounted.pop(oldest, None)
 
     def by(self, smuid: str) -> frozenset[str]:
         """The sites that have it, as far as it is remembered."""
         return self._sites.get(smuid, _NOBODY)
+
+    def counted_by(self, smuid: str) -> frozenset[str]:
+        """Those of them that have been asked to count who has it."""
+        return self.by(smuid).difference(self._uncounted.get(smuid, _NOBODY))

@@ -97,6 +97,7 @@ class Copy(msgspec.Struct):
         denied_by: mode ONE: peers that would not have it, and have not been offered it again yet.
         destinations: by site, those that this site is to see to and that are not known to have it.
         seen_to: all that it ever was to see to; None where the copy goes wherever it is wanted.
+        uncounted: of these, those that nobody was asked to count for a receipt, as far as is known.
         is_stale: more has arrived than is stored of it.
     """
 
@@ -110,6 +111,7 @@ class Copy(msgspec.Struct):
     denied_by: set[str] = set()
     destinations: dict[str, Open] = {}
     seen_to: frozenset[str] | None = None
+    uncounted: frozenset[str] = frozenset()
     is_stale: bool = False
 
     def via(self, peer: str) -> list[str]:

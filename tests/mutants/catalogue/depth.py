@@ -90,8 +90,8 @@ MUTATIONS = [
     Mutation(
         name="a loop goes on",
         file="routing/federation/arriving.py",
-        old="elif state.server in arrival.hops:",
-        new="elif False:",
+        old="            if state.server in arrival.hops:\n",
+        new="            if False:\n",
         tests=(
             "tests/routing/federation/test_turned_away.py::test_a_copy_that_has_been_here_by_its_own_word_has_looped",
         ),
