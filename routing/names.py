@@ -33,6 +33,7 @@ _HASH_DIGITS: Final = 16
 
 _PORT = r"(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})"
 SERVER_PATTERN: Final = rf"(?:[a-z0-9](?:[a-z0-9._-]{{0,251}}[a-z0-9])?|\[[0-9a-f:.]{{2,45}}\])(?::{_PORT})?"
+SERVER_CHARACTERS_MAX: Final = 259  # 253 of the host, and the port
 _ACCOUNT = r"[A-Za-z0-9._+-]{1,64}"
 _CHANNEL = r"[A-Za-z0-9._-]{1,64}"
 
@@ -85,9 +86,13 @@ def server_name(text: str) -> str:
     return text
 
 
-@lru_cache(maxsize=1024)
 def is_server_name(text: str) -> bool:
     """Whether `server_name` would take it."""
+    return len(text) <= SERVER_CHARACTERS_MAX and _is_server_name(text)
+
+
+@lru_cache(maxsize=1024)
+def _is_server_name(text: str) -> bool:
     return _is_server(text) is not None
 
 

@@ -550,7 +550,7 @@ class Destinations:
             self._state.out.append(TellDestinations(peer, word, some))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)  # of 256 sites at most
 def _split(
     sites: tuple[str, ...], hops: tuple[str, ...], server: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:

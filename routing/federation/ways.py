@@ -26,6 +26,9 @@ REACHES_MAX: Final = 1_000
 ASSIGNED_MAX: Final = 1_000
 """Remembered: one for each set of destinations, depth and ways that were not to be taken."""
 
+ASSIGNED_SITES_MAX: Final = 50_000
+"""Destinations in all of these."""
+
 Shut = frozenset[tuple[str, str]]
 
 Assigned = tuple[Mapping[str, list[str]], list[str]]
@@ -93,6 +96,7 @@ class Ways:
         self._reaches: dict[tuple[Shut, int, bool, frozenset[str]], Reach] = {}
         self._shut: dict[str, Shut] = {}
         self._assigned: dict[_Asked, Assigned] = {}
+        self._assigned_sites = 0
         self._from: dict[str, dict[str, int]] = {}
         self.peers = sorted(links.get(server, ()))
         self._bits = {peer: 1 << number for number, peer in enumerate(self.peers)}
@@ -233,8 +237,10 @@ class Ways:
         key = (tuple(targets), self.shut(topic), depth, avoid, tuple(refused.items()) if refused else ())
         found = self._assigned.get(key)
         if found is None:
-            if len(self._assigned) >= ASSIGNED_MAX:
+            self._assigned_sites += len(key[0])
+            if len(self._assigned) >= ASSIGNED_MAX or self._assigned_sites > ASSIGNED_SITES_MAX:
                 self._assigned.clear()
+                self._assigned_sites = len(key[0])
             found = self._assigned[key] = self._assign(key[0], topic, depth, frozenset(avoid), refused or {})
         return found
 

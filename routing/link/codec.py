@@ -29,7 +29,6 @@ cannot read; only where the end of a frame is unknown is the framing lost.
 
 import re
 from collections.abc import Collection
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -37,6 +36,7 @@ import msgspec
 from routing.errors import FramingLost, Refusal
 from routing.frames import Frame, FrameLimits, FrameReader, encode_frame
 from routing.headers import read_depth, read_seconds, write_seconds
+from routing.link.remembered import Remembered
 from routing.link.units import (
     OUTCOMES,
     Acknowledge,
@@ -309,7 +309,7 @@ def _read_ranges(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(ranges)
 
 
-@lru_cache(maxsize=4096)
+@Remembered
 def _hops(text: str) -> tuple[str, ...]:
     hops = tuple(text.split(","))
     if len(hops) > HOPS_MAX:
@@ -320,7 +320,7 @@ def _hops(text: str) -> tuple[str, ...]:
     return hops
 
 
-@lru_cache(maxsize=4096)
+@Remembered
 def _destinations(text: str) -> tuple[str, ...]:
     sites = tuple(text.split(","))
     if not are_destinations(sites) or len(set(sites)) != len(sites):

@@ -128,6 +128,13 @@ MUTATIONS = [
         tests=("tests/routing/federation/test_destinations_counted.py",),
     ),
     Mutation(
+        name="all that peers have ever named is remembered",
+        file="routing/link/remembered.py",
+        old="            if self._characters > CHARACTERS_MAX:\n",
+        new="            if False:\n",
+        tests=("tests/routing/link/test_remembered.py",),
+    ),
+    Mutation(
         name="a new subscriber behind another on the same link is missed",
         file="routing/federation/arriving.py",
         old="            sent += self._destinations.send_to_late(copy, counted=counted)\n",
