@@ -242,13 +242,13 @@ class Destinations:
     def _room(self, copy: Copy, sites: Sequence[str]) -> list[str]:
         """Those of these sites that it can be for, too: all that are open may have to go to one peer.
 
-        Nobody is held for a site that does not exist, and no copy for ever more.
+        No copy is held for ever more, and none for a site that only others say there is.
         """
-        ways, found = self._topology.ways, list(copy.destinations)
+        found = list(copy.destinations)
         many = len(found)
         if len(copy.seen_to or ()) + len(sites) > SEEN_TO_MAX:
             return []
-        known = [site for site in sites if site in ways]
+        known = list(filter(self._topology.exists, sites))
         if are_destinations((*found, *known)):
             return known
         for site in known:

@@ -156,18 +156,12 @@ class Rerouting:
                 destinations.find_anew(copy, None if itinerary is None else itinerary.destinations)
                 self._lifecycle.unwanted(entry, (UNKNOWN,))
             return
-        if itinerary is not None:
-            if entry.flags & STATED and (late := self._late(copy, itinerary)):
-                destinations.see_to_late(copy, late)
-            gone = [
-                site
-                for site, open in copy.destinations.items()
-                if site not in itinerary.wanting and (self._is_minutely or not open.asked_by)
-            ]
-            if gone:
-                destinations.forget(copy, gone)
-                self._lifecycle.unwanted(entry, tuple(gone))
-                self._unwanted.append(entry)
+        if itinerary is not None and entry.flags & STATED and (late := self._late(copy, itinerary)):
+            destinations.see_to_late(copy, late)
+        if gone := self._gone(copy, itinerary):
+            destinations.forget(copy, gone)
+            self._lifecycle.unwanted(entry, tuple(gone))
+            self._unwanted.append(entry)
         if self._is_minutely:
             self._allow_again(copy)
             self._give_up_waiting(copy)
@@ -175,6 +169,19 @@ class Rerouting:
                 destinations.keep(copy)
         if copy.destinations and (astray := destinations.astray(copy)):
             destinations.assign_again(copy, astray, tells=self._is_minutely)
+
+    def _gone(self, copy: Copy, itinerary: Itinerary | None) -> list[str]:
+        """Destinations that do not want it any more, or of which nothing has been heard for long.
+
+        Of the former nothing is known where destinations cannot be.
+        """
+        exists, wanting = self._topology.exists, None if itinerary is None else itinerary.wanting
+        return [
+            site
+            for site, open in copy.destinations.items()
+            if (self._is_minutely or (wanting is not None and not open.asked_by))
+            and ((wanting is not None and site not in wanting) or not exists(site))
+        ]
 
     def _allow_again(self, copy: Copy) -> None:
         for open in copy.destinations.values():

@@ -71,6 +71,10 @@ class Topology:
         """Whether a site has ever said anything of itself, and not been forgotten."""
         return site in self._news
 
+    def exists(self, site: str) -> bool:
+        """Whether there is a site, as far as it is no hearsay: it is a peer, or has said so itself."""
+        return site in self._peers or site in self._news
+
     def knows_destinations(self, site: str) -> bool:
         """Whether a site sees to the destinations that it is told."""
         known, peer = self._news.get(site), self._peers.get(site)

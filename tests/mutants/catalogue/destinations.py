@@ -135,6 +135,20 @@ MUTATIONS = [
         tests=("tests/routing/link/test_remembered.py",),
     ),
     Mutation(
+        name="a copy is held for sites that only others say there are",
+        file=DESTINATIONS,
+        old="filter(self._topology.exists, sites)",
+        new="filter(self._topology.ways.__contains__, sites)",
+        tests=("tests/routing/federation/test_destinations_forgotten.py",),
+    ),
+    Mutation(
+        name="a copy waits for a site that nobody has heard of for long",
+        file="routing/federation/rerouting.py",
+        old=" or not exists(site))",
+        new=")",
+        tests=("tests/routing/federation/test_destinations_forgotten.py",),
+    ),
+    Mutation(
         name="a new subscriber behind another on the same link is missed",
         file="routing/federation/arriving.py",
         old="            sent += self._destinations.send_to_late(copy, counted=counted)\n",
