@@ -113,10 +113,7 @@ class Receipts:
             self._unasked[entry.smuid(self._state.server)] = receipt
         else:
             self._engaged.add((receipt.parent, receipt.query))
-        if entry.deadline == math.inf:
-            self._end_at(entry, now + self._state.settings.default_timeout_s)
-        elif receipt.parent or receipt.children:
-            self._end_at(entry, entry.deadline)
+        self._end_in_time(receipt, now)
         self._keep(receipt)
         self._check(receipt, now)
 
@@ -132,7 +129,7 @@ class Receipts:
             self._keep(receipt)
         return receipt
 
-    def move(self, receipt: Receipt, entry: Entry) -> None:
+    def move(self, receipt: Receipt, entry: Entry, now: float) -> None:
         """The copy that a receipt was of has ended; this one of the same message goes on for it."""
         before = receipt.entry
         del self._pending[before.id]
@@ -142,8 +139,15 @@ class Receipts:
         entry.flags |= RECEIPT
         receipt.entry, receipt.open = entry, 0
         self._pending[entry.id] = receipt
-        self._end_at(entry, entry.deadline)
+        self._end_in_time(receipt, now)
         self._keep(receipt)
+
+    def _end_in_time(self, receipt: Receipt, now: float) -> None:
+        entry = receipt.entry
+        if entry.deadline == math.inf:
+            self._end_at(entry, now + self._state.settings.default_timeout_s)
+        elif receipt.parent or receipt.children:
+            self._end_at(entry, entry.deadline)
 
     def _end_at(self, entry: Entry, ends_at: float) -> None:
         """Whatever becomes of the copy here, which may end before its receipt."""

@@ -278,7 +278,7 @@ class Arriving:
         else:
             self._go_on(arrival, copy)
             forwarding.remember(copy, now)
-        pending = self._pending(copy, claimed)
+        pending = self._pending(copy, claimed, now)
         counted = claimed is not None or self._asks_anew(arrival)
         sent = forwarding.send_to_all(copy, counted=counted)
         if counted:
@@ -288,10 +288,10 @@ class Arriving:
         forwarding.answer(arrival, "depth", entry_id=copy.entry.id)
         self._lifecycle.end_if_due_to_nobody(copy.entry, "due to nobody")
 
-    def _pending(self, copy: Copy, claimed: Receipt | None) -> Receipt | None:
+    def _pending(self, copy: Copy, claimed: Receipt | None, now: float) -> Receipt | None:
         """The receipt that what is sent on now counts for, where there is one."""
         if claimed is not None and claimed.entry is not copy.entry:
-            self._receipts.move(claimed, copy.entry)
+            self._receipts.move(claimed, copy.entry, now)
         return self._receipts.pending(copy.entry)
 
     def _go_on(self, arrival: Arrival, copy: Copy) -> None:
@@ -342,7 +342,7 @@ class Arriving:
             copy.entry.flags |= PASSING
         else:
             self._go_on(arrival, copy)
-        pending = self._pending(copy, claimed)
+        pending = self._pending(copy, claimed, now)
         # a question that is being answered may come again for what an earlier transfer, lost, was to bring
         is_engaged = pending is not None and self._receipts.engaged(arrival.peer, arrival.query)
         counted = is_engaged or is_new
