@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import stomp
+from stomp.exception import NotConnectedException
 
 from tests.support.patience import PATIENCE_S
 
@@ -89,7 +90,8 @@ def client(request: pytest.FixtureRequest, daemon: Any) -> Iterator[Any]:
     client = Client(request.param, daemon.port)
     client.connect()
     yield client
-    with suppress(OSError):  # the server ends it after an ERROR, perhaps at this moment
+    # the server ends it after an ERROR, perhaps at this moment
+    with suppress(OSError, NotConnectedException):
         if client.connection.is_connected():
             client.connection.disconnect()
 
