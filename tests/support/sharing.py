@@ -6,7 +6,6 @@ from typing import Any, Final
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER: Final = (
-    r"tests/routing/trace/test_(?:daemon_logs|files|late_logs|observed|simulated_logs)",
     r"tests/routing/trace/(?!test_cluster)",
     r"tests/etc/test_package",
     r"tests/plugins/stomp/libraries/",
@@ -14,8 +13,7 @@ TOGETHER: Final = (
     r"tests/plugins/xmpp/.*\[ejabberd",
 )
 """The tests of each of these run in one process: they share a Spark, a server, a daemon or a package that
-lasts as long as the run. All others go wherever there is room. The trace has two, each with half of what it
-takes: in one, it was at work for minutes when all others were at their end."""
+lasts as long as the run. All others go wherever there is room."""
 
 
 class Sharing(LoadScopeScheduling):  # type: ignore[misc] # it has no types
