@@ -86,7 +86,7 @@ class Ledger:
         self._reply_smuids: dict[str, str] = {}
         self.ended: set[str] = set()
         self.ending: set[str] = set()
-        self._last: dict[tuple[str, str, int], tuple[tuple[int, int], str]] = {}
+        self._last: dict[tuple[str, str, str, int], tuple[tuple[int, int], str]] = {}
         self._distances = {site: scenario.distances(site) for site in scenario.sites}
         self._now = now
         self._sessions = 0
@@ -243,13 +243,13 @@ class Ledger:
             self.violate(f"{key} came to {reader.key} again, which still had it")
 
     def _judge_order(self, reader: Reader, publication: Publication, smuid: str) -> None:
-        """By one path, what one site has published comes in its order, unless something was given back."""
+        """By one path, what a site publishes to a topic comes in order, unless something was given back."""
         if self.scenario.shape != "tree" or publication.mode == "ONE" or not publication.guarantee:
             return
         if reader.careless or reader.begins_at or reader.ends_at is not None:
             return
         parts = parse_smuid(smuid)
-        lane = (reader.key, publication.site, publication.priority)
+        lane = (reader.key, publication.site, publication.topic, publication.priority)
         last, before = self._last.get(lane, ((0, 0), ""))
         number = parts.boot, parts.counter
         if number < last:
