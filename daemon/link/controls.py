@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import msgspec
 
 from routing.errors import Refusal
-from routing.federation.destinations import TOLD_MAX
+from routing.federation.words import TOLD_MAX
 from routing.numbers import SECONDS_MAX, Number, read_integer
 from routing.peering.leaves import BUCKETS, NumberedBucket
 from routing.peering.news import NewsVersion, SignedNews

@@ -31,32 +31,29 @@ A copy goes wherever it is wanted, as `forwarding` has it, where its destination
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
 
-from routing.errors import Refusal
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.itineraries import Itineraries
 from routing.federation.seen_through import SeenThrough
 from routing.federation.topology import Topology
+from routing.federation.words import SEEN_TO_MAX, DestinationWords
 from routing.lifecycle import Lifecycle, advance
-from routing.link.codec import DESTINATIONS_MAX, are_destinations
+from routing.link.codec import are_destinations
 from routing.link.units import TransferOutcome
-from routing.names import Smuid, is_server_name, parse_smuid
+from routing.names import Smuid, parse_smuid
 from routing.peering.copies import UNKNOWN, Copy, Forward, Open
-from routing.peering.decisions import DestinationsWord, StoreCopy, TellDestinations
+from routing.peering.decisions import StoreCopy
 from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, STATED
 from routing.receipts import Receipts
 from routing.state import SiteState
 
-TOLD_MAX: Final = 500  # messages of which one control tells
-TOLD_CHARACTERS_MAX: Final = 50_000  # of their sites: above that there is another
-
-SEEN_TO_MAX: Final = 4 * DESTINATIONS_MAX
-"""Sites that one copy was ever for."""
-
 
 class Destinations:
-    """Sees to the destinations of the copies that are held here."""
+    """Sees to the destinations of the copies that are held here.
+
+    Attributes:
+        seen_through: who has what is not held any more.
+    """
 
     def __init__(
         self,
@@ -66,6 +63,7 @@ class Destinations:
         receipts: Receipts,
         topology: Topology,
         itineraries: Itineraries,
+        words: DestinationWords,
     ) -> None:
         self._state = state
         self._forwarding = forwarding
@@ -73,8 +71,8 @@ class Destinations:
         self._receipts = receipts
         self._topology = topology
         self._itineraries = itineraries
-        self._seen_through = SeenThrough()
-        self._untold: dict[tuple[str, DestinationsWord], dict[str, list[str]]] = {}
+        self._words = words
+        self.seen_through = SeenThrough()
 
     # -- who is to have it ------------------------------------------------------------------------
 
@@ -117,7 +115,7 @@ class Destinations:
         if copy.seen_to is None:  # as a rule: it has just come
             wanted, come = _split(tuple(sites), copy.hops, server)
             for site in come:
-                self._note(peer, "arrived", copy.smuid, site)
+                self._words.note(peer, "arrived", copy.smuid, site)
         else:
             if counted:
                 afresh = [site for site in dict.fromkeys(sites) if site in copy.uncounted]
@@ -129,7 +127,7 @@ class Destinations:
         if len(new) < len(wanted):
             for site in wanted:
                 if site not in new:
-                    self._note(peer, "no-way", copy.smuid, site)
+                    self._words.note(peer, "no-way", copy.smuid, site)
         self._destine(copy, new, (peer,), is_late=not counted)
         self._note_wanted(copy)
         if afresh:
@@ -161,7 +159,7 @@ class Destinations:
             elif site in afresh:
                 continue
             elif site in copy.hops or (copy.seen_to is not None and site in copy.seen_to):
-                self._note(peer, "arrived", copy.smuid, site)
+                self._words.note(peer, "arrived", copy.smuid, site)
         return again
 
     def _note_wanted(self, copy: Copy) -> None:
@@ -176,10 +174,10 @@ class Destinations:
 
         `counted`: and have been asked to count who has it.
         """
-        through = self._seen_through
+        through = self.seen_through
         have_it = (through.counted_by(smuid) if counted else through.by(smuid)).issuperset(sites)
         for site in sites if have_it else ():
-            self._note(peer, "arrived", smuid, site)
+            self._words.note(peer, "arrived", smuid, site)
         return have_it
 
     def send_to_late(self, copy: Copy, *, counted: bool) -> list[Forward]:
@@ -191,12 +189,12 @@ class Destinations:
 
     def see_to_own(self, smuid: str, peer: str, sites: Iterable[str]) -> None:
         """A peer has no other way to these than over this site, where the message began."""
-        if (copy := self._held(smuid, parse_smuid(smuid))) is not None:
+        if (copy := self.held(smuid, parse_smuid(smuid))) is not None:
             self.take_on(copy, peer, sites, counted=False)
             return
-        have_it = self._seen_through.by(smuid)
+        have_it = self.seen_through.by(smuid)
         for site in sites:
-            self._note(peer, "arrived" if site in have_it else "no-way", smuid, site)
+            self._words.note(peer, "arrived" if site in have_it else "no-way", smuid, site)
 
     def see_to_late(self, copy: Copy, sites: list[str]) -> None:
         """See to these as well, that came to want it later, and are not counted for its receipt."""
@@ -290,7 +288,7 @@ class Destinations:
         for site in nowhere:
             if (known := open.get(site)) is not None:
                 for peer in known.asked_by if tells or known.via else ():
-                    self._note(peer, "no-way", copy.smuid, site)
+                    self._words.note(peer, "no-way", copy.smuid, site)
                 known.via = ""
         return self._send(copy, by_peer, counted=counted)
 
@@ -310,16 +308,16 @@ class Destinations:
     def acknowledged(self, copy: Copy, peer: str, outcome: TransferOutcome) -> list[str]:
         """A peer has answered for a copy: note who has it; returns the sites that it does not see to."""
         if outcome == "denied":
-            return self._refused(copy, peer, copy.via(peer))
+            return self.refused(copy, peer, copy.via(peer))
         known = self._forwarding.peers.get(peer)
         # one that knows no destinations has sent it wherever it is wanted, and tells of none
         has = [] if known is not None and known.knows_destinations else copy.via(peer)
         if has or peer in copy.destinations:
-            for _ in self._settle(copy, peer, (peer, *has)):
+            for _ in self.settle(copy, peer, (peer, *has)):
                 advance(copy.entry, "arrived")
-        return self._refused(copy, peer, copy.via(peer)) if outcome == "loop" else []
+        return self.refused(copy, peer, copy.via(peer)) if outcome == "loop" else []
 
-    def _refused(self, copy: Copy, peer: str, sites: list[str]) -> list[str]:
+    def refused(self, copy: Copy, peer: str, sites: list[str]) -> list[str]:
         """A peer does not see to these, which it was to."""
         for site in sites:
             open = copy.destinations[site]
@@ -359,39 +357,8 @@ class Destinations:
         if copy.entry.flags & GUARANTEED:
             self._state.out.append(StoreCopy(copy.entry.id))
 
-    def hear(self, peer: str, word: DestinationsWord, told: Mapping[str, list[str]], now: float) -> None:
-        """Take what a peer says of destinations. Raises Refusal where it makes no sense."""
-        if len(told) > TOLD_MAX or max(map(len, told.values()), default=0) > SEEN_TO_MAX:
-            raise Refusal(Refusal.TOO_MANY, f"destinations of more than {TOLD_MAX} messages, or too many")
-        parts = {smuid: parse_smuid(smuid) for smuid in told}
-        for sites in told.values():
-            if len(set(sites)) != len(sites) or not all(map(is_server_name, sites)):
-                raise Refusal(Refusal.BAD_FRAME, "a destination that is no server, or one twice")
-        known = self._forwarding.peers.get(peer)
-        if known is None or not known.knows_destinations:
-            return
-        for smuid, sites in told.items():
-            copy = self._held(smuid, parts[smuid])
-            if copy is None:
-                self._hear_of_none(peer, word, smuid, sites)
-                continue
-            topic = copy.entry.topic.name
-            if not (known.may_come(topic) or known.may_go(topic)):
-                continue  # it is none of its business
-            if word == "arrived":
-                self._hear_arrived(copy, peer, sites)
-                self._receipts.look(copy.entry, now)
-            elif word == "still":
-                self._hear_still(copy, peer, sites)
-            elif word == "no-way":
-                self._hear_no_way(copy, peer, sites)
-            elif word == "again":
-                self._hear_again(copy, peer, sites)
-            else:
-                self._hear_unwanted(copy, peer, sites)
-                self._receipts.look(copy.entry, now)
-
-    def _held(self, smuid: str, parts: Smuid) -> Copy | None:
+    def held(self, smuid: str, parts: Smuid) -> Copy | None:
+        """The copy of a message that has destinations; None where none is held."""
         destined = self._state.crossing.destined
         # what began here is under the number that its Smuid tells: nothing is looked for on disk
         own = destined.get(parts.boot << COUNTER_BITS | parts.counter)
@@ -404,80 +371,7 @@ class Destinations:
             return None
         return found
 
-    def _hear_of_none(self, peer: str, word: DestinationsWord, smuid: str, sites: list[str]) -> None:
-        """It is of a copy that is not held: who asks is to send it again, or not to ask any more."""
-        if word in ("still", "no-way"):
-            have_it = self._seen_through.by(smuid)
-            otherwise: DestinationsWord = "again" if word == "still" else "unwanted"
-            for site in sites:
-                self._note(peer, "arrived" if site in have_it else otherwise, smuid, site)
-
-    def _hear_arrived(self, copy: Copy, peer: str, sites: list[str]) -> None:
-        """Who was asked to see to it is believed; who has asked does not ask any more."""
-        involved = []
-        for site in sites:
-            open = copy.destinations.get(site)
-            if open is None:
-                continue
-            if peer in open.asked:
-                involved.append(site)
-            elif peer in open.asked_by:
-                open.asked_by = tuple(other for other in open.asked_by if other != peer)
-                self.keep(copy)
-                if copy.hops and not open.asked_by:
-                    involved.append(site)
-        if settled := self._settle(copy, peer, involved):
-            self._lifecycle.arrived(copy.entry, peer, settled)
-
-    def _hear_again(self, copy: Copy, peer: str, sites: list[str]) -> None:
-        told = frozenset(sites)
-        again = [site for site in copy.via(peer) if site in told]
-        for site in again:
-            copy.destinations[site].via = ""
-        self.give(copy, again)
-
-    def _hear_no_way(self, copy: Copy, peer: str, sites: list[str]) -> None:
-        """It is for another peer; who does not know yet that it is asked no more hears so now."""
-        for site in sites:
-            if site not in copy.destinations:
-                has_arrived = site in (copy.seen_to or ())
-                self._note(peer, "arrived" if has_arrived else "unwanted", copy.smuid, site)
-        told = frozenset(sites)
-        self.give(copy, self._refused(copy, peer, [site for site in copy.via(peer) if site in told]))
-
-    def _hear_unwanted(self, copy: Copy, peer: str, sites: list[str]) -> None:
-        """Who has asked does not ask any more: nobody may want it, or others may ask still.
-
-        It is seen to all the same if this site knows that it is wanted: who asked may have lost its copy.
-        """
-        found = self._itineraries.find(copy.entry.topic.name, copy.depth)
-        unwanted = []
-        for site in dict.fromkeys(sites):
-            open = copy.destinations.get(site)
-            if open is not None and peer in open.asked_by:
-                open.asked_by = tuple(other for other in open.asked_by if other != peer)
-                self.keep(copy)
-                if open.asked_by or not copy.hops:
-                    continue
-                if found is None or site in found.wanting:
-                    open.is_late = True
-                else:
-                    unwanted.append(site)
-        if unwanted:
-            self.forget(copy, unwanted)
-            self._lifecycle.unwanted(copy.entry, tuple(unwanted))
-
-    def _hear_still(self, copy: Copy, peer: str, sites: list[str]) -> None:
-        for site in sites:
-            if (open := copy.destinations.get(site)) is not None and copy.hops:
-                if peer not in open.asked_by:
-                    self._note(peer, "again", copy.smuid, site)
-            elif site in (copy.seen_to or ()) and site not in copy.destinations:
-                self._note(peer, "arrived", copy.smuid, site)
-            else:
-                self._note(peer, "no-way", copy.smuid, site)
-
-    def _settle(self, copy: Copy, teller: str, sites: Iterable[str]) -> tuple[str, ...]:
+    def settle(self, copy: Copy, teller: str, sites: Iterable[str]) -> tuple[str, ...]:
         """Note that these have it, or are not to any more, and tell all who were asked or have asked."""
         settled = []
         for site in sites:
@@ -486,14 +380,14 @@ class Destinations:
                 settled.append(site)
                 for other in open.asked_by + open.asked:
                     if other != teller and other != site:
-                        self._note(other, "arrived", copy.smuid, site)
+                        self._words.note(other, "arrived", copy.smuid, site)
         if not settled:
             return ()
         if copy.destinations:
             copy.is_stale = True
         elif copy.seen_to is not None:
             self.keep(copy)
-            self._seen_through.note(copy.smuid, copy.seen_to, copy.uncounted)
+            self.seen_through.note(copy.smuid, copy.seen_to, copy.uncounted)
         return tuple(settled)
 
     def forget(self, copy: Copy, sites: Iterable[str]) -> None:
@@ -501,9 +395,9 @@ class Destinations:
         for site in sites:
             open = copy.destinations.pop(site)
             for other in open.asked_by:
-                self._note(other, "no-way", copy.smuid, site)
+                self._words.note(other, "no-way", copy.smuid, site)
             for other in open.asked:
-                self._note(other, "unwanted", copy.smuid, site)
+                self._words.note(other, "unwanted", copy.smuid, site)
         copy.seen_to = (copy.seen_to or frozenset()).difference(sites)
         self.keep(copy)
 
@@ -524,30 +418,9 @@ class Destinations:
         """A link is up: ask what its peer still sees to, and say again to what of its own there is no way."""
         for site, open in copy.destinations.items():
             if open.via == peer:
-                self._note(peer, "still", copy.smuid, site)
+                self._words.note(peer, "still", copy.smuid, site)
             elif not open.via and peer in open.asked_by:
-                self._note(peer, "no-way", copy.smuid, site)
-
-    def _note(self, peer: str, word: DestinationsWord, smuid: str, site: str) -> None:
-        known = self._forwarding.peers.get(peer)
-        if known is not None and known.up and known.knows_destinations:
-            self._untold.setdefault((peer, word), {}).setdefault(smuid, []).append(site)
-
-    def tell(self) -> None:
-        """Tell what there is to be told, together."""
-        if not self._untold:
-            return
-        untold, self._untold = self._untold, {}
-        for (peer, word), sites in untold.items():
-            some: dict[str, list[str]] = {}
-            size = 0
-            for smuid, each in sites.items():
-                if len(some) == TOLD_MAX or size > TOLD_CHARACTERS_MAX:
-                    self._state.out.append(TellDestinations(peer, word, some))
-                    some, size = {}, 0
-                some[smuid] = list(dict.fromkeys(each))[:SEEN_TO_MAX]
-                size += sum(map(len, some[smuid]))
-            self._state.out.append(TellDestinations(peer, word, some))
+                self._words.note(peer, "no-way", copy.smuid, site)
 
 
 @lru_cache(maxsize=64)  # of 256 sites at most

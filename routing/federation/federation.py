@@ -2,6 +2,8 @@
 
 forwarding   where copies go, and what is remembered of them
 destinations which sites a copy of mode ALL is for, and that they get it
+heard        what peers say of that
+words        what they are told of it
 seen_through who has what was seen to, and is not held any more
 rerouting    what is made of that when links and wants change
 itineraries  who is to have what begins here, and by which peers
@@ -35,6 +37,7 @@ from routing.federation.assignments import Assignments
 from routing.federation.custody import Custody
 from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding, Peer
+from routing.federation.heard import DestinationsHeard
 from routing.federation.interest import Interest
 from routing.federation.itineraries import Itineraries
 from routing.federation.outlook import Outlook
@@ -42,6 +45,7 @@ from routing.federation.own_wants import OwnWants
 from routing.federation.rerouting import Rerouting
 from routing.federation.spreading import Spreading
 from routing.federation.topology import Topology
+from routing.federation.words import DestinationWords
 from routing.lifecycle import Lifecycle, advance
 from routing.message import DEPTH_UNLIMITED
 from routing.names import parse_address, parse_smuid
@@ -96,8 +100,12 @@ class Federation:
         self._itineraries = Itineraries(
             state.server, self.forwarding.peers, self.interest, self.topology, state.crossing.by_topic
         )
+        self._words = DestinationWords(state, self.forwarding.peers)
         self.destinations = Destinations(
-            state, self.forwarding, lifecycle, receipts, self.topology, self._itineraries
+            state, self.forwarding, lifecycle, receipts, self.topology, self._itineraries, self._words
+        )
+        self._heard = DestinationsHeard(
+            self.forwarding.peers, lifecycle, receipts, self._itineraries, self.destinations, self._words
         )
         self.rerouting = Rerouting(
             state,
@@ -258,7 +266,7 @@ class Federation:
     def see_to_destinations(self) -> None:
         """See that copies are on their way to all destinations, and tell peers of those that have them."""
         self.rerouting.reconsider()
-        self.destinations.tell()
+        self._words.tell()
 
     # -- what peers say ---------------------------------------------------------------------------
 
@@ -373,8 +381,8 @@ class Federation:
     def hear_destinations(
         self, now: float, peer: str, word: DestinationsWord, sites: Mapping[str, list[str]]
     ) -> None:
-        """See `Destinations.hear`."""
-        self.destinations.hear(peer, word, sites, now)
+        """See `DestinationsHeard`."""
+        self._heard.hear(peer, word, sites, now)
 
     def restore_copy(
         self,

@@ -44,7 +44,7 @@ MUTATIONS = [
     Mutation(
         name="nobody is asked whether it still sees to a destination",
         file=DESTINATIONS,
-        old='                self._note(peer, "still", copy.smuid, site)',
+        old='                self._words.note(peer, "still", copy.smuid, site)',
         new="                pass",
         tests=(
             "tests/routing/federation/test_destinations_told.py::test_a_copy_that_a_site_has_dropped_comes_again",
@@ -55,7 +55,9 @@ MUTATIONS = [
         file="routing/federation/arriving.py",
         old="return bool(arrival.query) and not self._receipts.is_known(arrival.peer, arrival.query)",
         new="return bool(arrival.query)",
-        tests=(f"{TESTS}::test_a_question_that_is_repeated_is_answered_once",),
+        tests=(
+            "tests/routing/federation/test_destinations_counted.py::test_a_question_that_is_repeated_is_answered_once",
+        ),
     ),
     Mutation(
         name="a peer that will not have a copy is offered it with each change",
@@ -81,8 +83,8 @@ MUTATIONS = [
     Mutation(
         name="where it began and has ended, who has a copy is forgotten",
         file=DESTINATIONS,
-        old='            self._note(peer, "arrived" if site in have_it else "no-way", smuid, site)\n',
-        new='            self._note(peer, "no-way", smuid, site)\n',
+        old='            self._words.note(peer, "arrived" if site in have_it else "no-way", smuid, site)\n',
+        new='            self._words.note(peer, "no-way", smuid, site)\n',
         tests=("tests/routing/federation/test_destinations_late.py",),
     ),
     Mutation(
@@ -167,6 +169,8 @@ MUTATIONS = [
         file="routing/federation/rerouting.py",
         old=" - (itineraries.wanted_long(topic) or _NOBODY)",
         new="",
-        tests=(f"{TESTS}::test_who_comes_nearer_later_is_no_late_subscriber",),
+        tests=(
+            "tests/routing/federation/test_destinations_late.py::test_who_comes_nearer_later_is_no_late_subscriber",
+        ),
     ),
 ]

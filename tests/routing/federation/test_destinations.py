@@ -2,14 +2,11 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from routing.federation import seen_through
 from routing.peering.copies import UNKNOWN, Open, PeerRules
-from routing.peering.leaves import HASH_BYTES, bucket_of, write_digest
 from routing.peering.news import DESTINATIONS
 from tests.routing.federation.test_radius import graphs
 from tests.support.sites import Federation
@@ -215,79 +212,6 @@ def test_what_nobody_else_wants_goes_nowhere() -> None:
     assert not sites.transfers
 
 
-@pytest.mark.parametrize("forgets", [False, True])
-@pytest.mark.parametrize("steps", range(24))
-def test_a_question_that_is_repeated_is_answered_once(
-    steps: int, forgets: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where the site in between has passed the copy on, and has ended its own, before it is repeated.
-
-    It may have forgotten since, as after a start, who has it.
-    """
-    if forgets:
-        monkeypatch.setattr(seen_through, "COPIES_MAX", 0)
-    sites = Federation({("a", "b"), ("b", "c")}, steps)
-    sites.subscribe("a", "x:publisher@a", channel="publisher")
-    sites.subscribe("c")
-    know_all(sites)
-    sites.publish("a", depth=-1, receipt="ALL")
-    sites.settle(steps)
-    sites.cut("a", "b")
-    sites.settle()
-    sites.join("a", "b")
-    sites.settle()
-    assert sites.receipts == []
-    sites.commit("c", "m")
-    sites.settle()
-    assert sites.receipts == ["1/1"]
-    assert sites.delivered["c", "m"] == 1
-    assert set(sites.final_records("m").values()) == {1}
-    assert not any(router.federation.outlook.copies for router in sites.routers.values())
-
-
-def test_a_question_stays_asked_though_others_come_to_want_it_meanwhile() -> None:
-    """Where both have to go over a link that is down: they are repeated as one."""
-    sites = Federation({("a", "b"), ("b", "c"), ("b", "d"), ("a", "x"), ("x", "y"), ("b", "y")}, 0)
-    sites.subscribe("a", "x:publisher@a", channel="publisher")
-    sites.subscribe("c")
-    know_all(sites)
-    sites.cut("a", "b")
-    sites.pass_time(3.0)
-    sites.settle()
-    sites.publish("a", depth=2, receipt="ALL", timeout_s=1_000.0)
-    sites.subscribe("d")
-    sites.pass_time(3.0)
-    sites.settle()
-    assert not sites.delivered
-    sites.join("a", "b")
-    sites.settle()
-    assert sites.delivered == {("c", "m"): 1, ("d", "m"): 1}
-    assert sites.receipts == []
-    for name in "dc":
-        sites.commit(name, "m")
-        sites.settle()
-    assert sites.receipts == ["2/2"]
-
-
-def test_no_receipt_waits_for_who_wants_it_later() -> None:
-    sites = Federation({("a", "b"), ("b", "c")}, 0)
-    sites.subscribe("a", "x:publisher@a", channel="publisher")
-    sites.subscribe("b")
-    know_all(sites)
-    sites.publish("a", depth=-1, receipt="ALL", timeout_s=1_000.0)
-    sites.settle()
-    sites.subscribe("c")
-    sites.pass_time(1.0)
-    copies = sites.routers["b"].federation.outlook.copies
-    while not any(copy.destinations for copy in copies.values()):
-        sites.settle(1)
-    sites.cut("b", "c")
-    sites.settle()
-    sites.commit("b", "m")
-    sites.settle()
-    assert sites.receipts == ["1/1"]
-
-
 def test_a_copy_has_one_hop_less_with_each_link() -> None:
     sites = Federation(RING, 0)
     sites.subscribe("d")
@@ -296,112 +220,6 @@ def test_a_copy_has_one_hop_less_with_each_link() -> None:
     sites.settle()
     came = {record.peer: record.depth for _, record in sites.records_of("m", "received")}
     assert sorted(came.values()) == [1, 2, 3]
-
-
-def test_who_wants_it_later_is_seen_to_where_it_began() -> None:
-    sites = Federation(RING, 0)
-    sites.subscribe("c")
-    know_all(sites)
-    sites.publish("a", depth=-1, timeout_s=1_000.0)
-    sites.settle()
-    sites.transfers = 0
-    sites.subscribe("e")
-    sites.pass_time(1.0)
-    sites.settle()
-    assert sites.delivered == {("c", "m"): 1, ("e", "m"): 1}
-    assert sites.transfers == 2
-
-
-def test_who_comes_nearer_later_is_no_late_subscriber() -> None:
-    """It wanted the message all along: who holds one is not to see to it for that."""
-    sites = Federation({("a", "b"), ("a", "c"), ("c", "d")}, 0)
-    for name in "bd":
-        sites.subscribe(name)
-    know_all(sites)
-    sites.publish("a", depth=2, timeout_s=1_000.0)
-    sites.settle()
-    sites.transfers = 0
-    sites.cut("a", "b")
-    sites.cut("a", "c")
-    sites.pass_time(3.0)
-    sites.settle()
-    for one, other in (("b", "d"), ("d", "b")):
-        sites.routers[one].federation.set_peer(other, PeerRules())
-    sites.join("b", "d")
-    for _ in range(2):
-        sites.settle()
-        sites.pass_time(3.0)
-    assert sites.delivered == {("b", "m"): 1, ("d", "m"): 1}
-    assert not sites.transfers
-
-
-def test_who_wants_it_later_has_it_of_whoever_holds_it() -> None:
-    """Where the site at which it began cannot be reached."""
-    sites = Federation({("a", "b"), ("b", "c")}, 0)
-    sites.subscribe("b")
-    know_all(sites)
-    sites.publish("a", depth=-1, timeout_s=1_000.0)
-    sites.settle()
-    sites.cut("a", "b")
-    sites.pass_time(3.0)
-    sites.settle()
-    sites.subscribe("c")
-    sites.pass_time(1.0)
-    sites.settle()
-    assert sites.delivered == {("b", "m"): 1, ("c", "m"): 1}
-
-
-def test_who_wants_it_before_the_site_where_it_began_is_missed_has_it_of_whoever_holds_it() -> None:
-    sites = Federation({("a", "b"), ("b", "c")}, 0)
-    sites.subscribe("b")
-    know_all(sites)
-    sites.publish("a", depth=-1, timeout_s=1_000.0)
-    sites.settle()
-    sites.subscribe("c")
-    sites.pass_time(1.0)
-    wants = {name: sites.routers[name].federation.known_wants for name in "ab"}
-    while "c" not in wants["b"].wanting("ALL", "t"):
-        sites.settle(1)
-    assert "c" not in wants["a"].wanting("ALL", "t")
-    sites.cut("a", "b")
-    sites.settle()
-    assert sites.delivered == {("b", "m"): 1, ("c", "m"): 1}
-
-
-def test_who_wants_it_later_has_it_though_a_site_has_gone_back_to_an_earlier_version() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "e")}, 0)
-    sites.subscribe("b")
-    know_all(sites)
-    sites.publish("a", depth=-1, timeout_s=1_000.0)
-    sites.settle()
-    sites.cut("a", "e")
-    sites.old = ("e",)
-    sites.join("a", "e")
-    sites.settle()
-    sites.pass_time(30.0)
-    sites.settle()
-    sites.subscribe("c")
-    for _ in range(3):
-        sites.pass_time(1.0)
-        sites.settle()
-    assert sites.delivered == {("b", "m"): 1, ("c", "m"): 1}
-
-
-def test_a_site_that_wants_it_no_more_is_waited_for_no_more() -> None:
-    sites = Federation({("a", "b"), ("b", "c")}, 0)
-    consumer = sites.subscribe("c")
-    know_all(sites)
-    sites.cut("b", "c")
-    sites.publish("a", depth=-1)
-    sites.settle()
-    assert [len(sites.routers[name].federation.outlook.copies) for name in "ab"] == [1, 1]
-    sites.routers["c"].subscribing.unsubscribe(sites.now, consumer, "t", "", None)
-    sites.take("c")
-    sites.join("b", "c")
-    sites.pass_time(3.0)
-    sites.settle()
-    sites.pass_time(3.0)
-    assert not any(router.federation.outlook.copies for router in sites.routers.values())
 
 
 def test_destinations_that_the_store_does_not_tell_are_found_anew() -> None:
@@ -470,77 +288,6 @@ def test_who_leaves_a_copy_unanswered_is_gone_round() -> None:
     sites.bulk["a", first].clear()
     sites.settle()
     assert sites.delivered["d", "m"]
-
-
-def test_who_wants_a_state_later_has_it_though_the_site_where_it_began_has_lost_it() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")}, 0)
-    sites.subscribe("b")
-    know_all(sites)
-    sites.publish("a", depth=-1, timeout_s=float("inf"))
-    sites.settle()
-    state = sites.routers["a"]._state
-    for entry in [copy.entry for copy in state.crossing.by_id.values()]:
-        state.crossing.forget(entry)
-    sites.subscribe("d")
-    for _ in range(3):
-        sites.pass_time(60.0)
-        sites.settle()
-    assert sites.delivered["d", "m"]
-
-
-def test_a_want_of_which_only_a_peer_has_told_counts() -> None:
-    """Its site is slow to say so; another that wants it is as near, and hides nobody."""
-    sites = Federation({("a", "e"), ("a", "d")}, 0)
-    sites.subscribe("e")
-    know_all(sites)
-    sites.subscribe("d")
-    sites.settle()
-    assert "d" not in sites.routers["a"].federation.known_wants.wanting("ALL", "t")
-    sites.publish("a", depth=-1)
-    sites.settle()
-    assert sites.delivered == {("e", "m"): 1, ("d", "m"): 1}
-
-
-def test_a_want_of_which_only_peers_have_told_counts_beyond_them_too() -> None:
-    sites = Federation({("a", "b"), ("b", "c")}, 0)
-    know_all(sites)
-    sites.subscribe("c")
-    sites.settle()
-    sites.publish("a", depth=-1)
-    sites.settle()
-    assert sites.delivered == {("c", "m"): 1}
-
-
-def test_who_keeps_a_bucket_of_wants_back_has_what_it_may_want_and_changes_no_other_way() -> None:
-    sites = Federation(RING, 0)
-    sites.subscribe("d")
-    know_all(sites)
-    federation = sites.routers["a"].federation
-    statement = federation.spreading.known["c"].statement
-    digest = write_digest({bucket_of("t"): bytes(HASH_BYTES)})
-    federation.known_wants.say(msgspec.structs.replace(statement, wants=digest))
-    federation.topology.wants_changed()
-    sites.transfers = 0
-    sites.publish("a", depth=-1)
-    sites.settle()
-    assert sites.delivered == {("d", "m"): 1}
-    assert sites.transfers == 3
-    assert {record.peer for _, record in sites.records_of("m", "received")} <= {"a", "b", "c"}
-
-
-def test_a_want_changes_the_plans_of_its_own_bucket_alone() -> None:
-    sites = Federation({("a", "b"), ("b", "c")}, 0)
-    for number in range(200):
-        sites.subscribe("c", f"t{number}")
-    know_all(sites)
-    find = sites.routers["a"].federation.destinations._itineraries.find
-    before = {number: find(f"t{number}", -1) for number in range(200)}
-    sites.subscribe("b", "t0")
-    sites.pass_time(1.0)
-    sites.settle()
-    changed = [number for number in range(200) if find(f"t{number}", -1) is not before[number]]
-    assert 0 in changed
-    assert {bucket_of(f"t{number}") for number in changed} == {bucket_of("t0")}
 
 
 def test_a_site_that_names_one_as_its_peer_which_is_none_changes_nothing() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from routing.federation import seen_through
 from tests.routing.federation.test_destinations import know_all
 from tests.support.sites import Federation
 
@@ -145,3 +146,76 @@ def test_who_is_late_is_counted_by_nobody() -> None:
     sites.pass_time(3.0)
     sites.settle()
     assert told(sites, "b", "c") == ["1/1"]
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+@pytest.mark.parametrize("steps", range(24))
+def test_a_question_that_is_repeated_is_answered_once(
+    steps: int, forgets: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the site in between has passed the copy on, and has ended its own, before it is repeated.
+
+    It may have forgotten since, as after a start, who has it.
+    """
+    if forgets:
+        monkeypatch.setattr(seen_through, "COPIES_MAX", 0)
+    sites = Federation({("a", "b"), ("b", "c")}, steps)
+    sites.subscribe("a", "x:publisher@a", channel="publisher")
+    sites.subscribe("c")
+    know_all(sites)
+    sites.publish("a", depth=-1, receipt="ALL")
+    sites.settle(steps)
+    sites.cut("a", "b")
+    sites.settle()
+    sites.join("a", "b")
+    sites.settle()
+    assert sites.receipts == []
+    sites.commit("c", "m")
+    sites.settle()
+    assert sites.receipts == ["1/1"]
+    assert sites.delivered["c", "m"] == 1
+    assert set(sites.final_records("m").values()) == {1}
+    assert not any(router.federation.outlook.copies for router in sites.routers.values())
+
+
+def test_a_question_stays_asked_though_others_come_to_want_it_meanwhile() -> None:
+    """Where both have to go over a link that is down: they are repeated as one."""
+    sites = Federation({("a", "b"), ("b", "c"), ("b", "d"), ("a", "x"), ("x", "y"), ("b", "y")}, 0)
+    sites.subscribe("a", "x:publisher@a", channel="publisher")
+    sites.subscribe("c")
+    know_all(sites)
+    sites.cut("a", "b")
+    sites.pass_time(3.0)
+    sites.settle()
+    sites.publish("a", depth=2, receipt="ALL", timeout_s=1_000.0)
+    sites.subscribe("d")
+    sites.pass_time(3.0)
+    sites.settle()
+    assert not sites.delivered
+    sites.join("a", "b")
+    sites.settle()
+    assert sites.delivered == {("c", "m"): 1, ("d", "m"): 1}
+    assert sites.receipts == []
+    for name in "dc":
+        sites.commit(name, "m")
+        sites.settle()
+    assert sites.receipts == ["2/2"]
+
+
+def test_no_receipt_waits_for_who_wants_it_later() -> None:
+    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    sites.subscribe("a", "x:publisher@a", channel="publisher")
+    sites.subscribe("b")
+    know_all(sites)
+    sites.publish("a", depth=-1, receipt="ALL", timeout_s=1_000.0)
+    sites.settle()
+    sites.subscribe("c")
+    sites.pass_time(1.0)
+    copies = sites.routers["b"].federation.outlook.copies
+    while not any(copy.destinations for copy in copies.values()):
+        sites.settle(1)
+    sites.cut("b", "c")
+    sites.settle()
+    sites.commit("b", "m")
+    sites.settle()
+    assert sites.receipts == ["1/1"]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.routing.federation.test_destinations import know_all
+from routing.peering.copies import PeerRules
+from tests.routing.federation.test_destinations import RING, know_all
 from tests.support.sites import Federation
 
 LATE = {("o", "b"), ("o", "f"), ("b", "e"), ("e", "f"), ("d", "e")}
@@ -112,3 +113,108 @@ def test_who_wants_it_round_a_circle_has_it_before_there_is_news_of_that() -> No
     sites.publish("a", depth=-1)
     sites.settle()
     assert sites.delivered == {("c", "m"): 1, ("d", "m"): 1}
+
+
+def test_who_wants_it_later_is_seen_to_where_it_began() -> None:
+    sites = Federation(RING, 0)
+    sites.subscribe("c")
+    know_all(sites)
+    sites.publish("a", depth=-1, timeout_s=1_000.0)
+    sites.settle()
+    sites.transfers = 0
+    sites.subscribe("e")
+    sites.pass_time(1.0)
+    sites.settle()
+    assert sites.delivered == {("c", "m"): 1, ("e", "m"): 1}
+    assert sites.transfers == 2
+
+
+def test_who_comes_nearer_later_is_no_late_subscriber() -> None:
+    """It wanted the message all along: who holds one is not to see to it for that."""
+    sites = Federation({("a", "b"), ("a", "c"), ("c", "d")}, 0)
+    for name in "bd":
+        sites.subscribe(name)
+    know_all(sites)
+    sites.publish("a", depth=2, timeout_s=1_000.0)
+    sites.settle()
+    sites.transfers = 0
+    sites.cut("a", "b")
+    sites.cut("a", "c")
+    sites.pass_time(3.0)
+    sites.settle()
+    for one, other in (("b", "d"), ("d", "b")):
+        sites.routers[one].federation.set_peer(other, PeerRules())
+    sites.join("b", "d")
+    for _ in range(2):
+        sites.settle()
+        sites.pass_time(3.0)
+    assert sites.delivered == {("b", "m"): 1, ("d", "m"): 1}
+    assert not sites.transfers
+
+
+def test_who_wants_it_later_has_it_of_whoever_holds_it() -> None:
+    """Where the site at which it began cannot be reached."""
+    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    sites.subscribe("b")
+    know_all(sites)
+    sites.publish("a", depth=-1, timeout_s=1_000.0)
+    sites.settle()
+    sites.cut("a", "b")
+    sites.pass_time(3.0)
+    sites.settle()
+    sites.subscribe("c")
+    sites.pass_time(1.0)
+    sites.settle()
+    assert sites.delivered == {("b", "m"): 1, ("c", "m"): 1}
+
+
+def test_who_wants_it_before_the_site_where_it_began_is_missed_has_it_of_whoever_holds_it() -> None:
+    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    sites.subscribe("b")
+    know_all(sites)
+    sites.publish("a", depth=-1, timeout_s=1_000.0)
+    sites.settle()
+    sites.subscribe("c")
+    sites.pass_time(1.0)
+    wants = {name: sites.routers[name].federation.known_wants for name in "ab"}
+    while "c" not in wants["b"].wanting("ALL", "t"):
+        sites.settle(1)
+    assert "c" not in wants["a"].wanting("ALL", "t")
+    sites.cut("a", "b")
+    sites.settle()
+    assert sites.delivered == {("b", "m"): 1, ("c", "m"): 1}
+
+
+def test_who_wants_it_later_has_it_though_a_site_has_gone_back_to_an_earlier_version() -> None:
+    sites = Federation({("a", "b"), ("b", "c"), ("a", "e")}, 0)
+    sites.subscribe("b")
+    know_all(sites)
+    sites.publish("a", depth=-1, timeout_s=1_000.0)
+    sites.settle()
+    sites.cut("a", "e")
+    sites.old = ("e",)
+    sites.join("a", "e")
+    sites.settle()
+    sites.pass_time(30.0)
+    sites.settle()
+    sites.subscribe("c")
+    for _ in range(3):
+        sites.pass_time(1.0)
+        sites.settle()
+    assert sites.delivered == {("b", "m"): 1, ("c", "m"): 1}
+
+
+def test_who_wants_a_state_later_has_it_though_the_site_where_it_began_has_lost_it() -> None:
+    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")}, 0)
+    sites.subscribe("b")
+    know_all(sites)
+    sites.publish("a", depth=-1, timeout_s=float("inf"))
+    sites.settle()
+    state = sites.routers["a"]._state
+    for entry in [copy.entry for copy in state.crossing.by_id.values()]:
+        state.crossing.forget(entry)
+    sites.subscribe("d")
+    for _ in range(3):
+        sites.pass_time(60.0)
+        sites.settle()
+    assert sites.delivered["d", "m"]

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from routing.errors import Refusal
-from routing.federation.destinations import SEEN_TO_MAX
+from routing.federation.words import SEEN_TO_MAX
 from routing.link.codec import DESTINATIONS_MAX, are_destinations
 from routing.peering.copies import Arrival, Copy, PeerRules
 from routing.peering.decisions import TellDestinations
@@ -179,7 +179,7 @@ def test_what_is_told_of_many_messages_is_told_in_parts(line: Federation) -> Non
     for smuid in smuids:
         for number in range(100):
             name = f"n{number}.{'x' * 180}"
-            line.routers["b"].federation.destinations._note("a", "arrived", smuid, name)
+            line.routers["b"].federation._words.note("a", "arrived", smuid, name)
     controls = told(line)
     assert {smuid for word, sites in controls if word == "arrived" for smuid in sites} == smuids
     assert len(controls) > 1

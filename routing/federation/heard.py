@@ -1,0 +1,141 @@
+"""What peers say of the destinations of copies: see `routing.federation.destinations`."""
+
+from collections.abc import Mapping
+
+from routing.errors import Refusal
+from routing.federation.destinations import Destinations
+from routing.federation.forwarding import Peer
+from routing.federation.itineraries import Itineraries
+from routing.federation.words import SEEN_TO_MAX, TOLD_MAX, DestinationWords
+from routing.lifecycle import Lifecycle
+from routing.names import is_server_name, parse_smuid
+from routing.peering.copies import Copy
+from routing.peering.decisions import DestinationsWord
+from routing.receipts import Receipts
+
+
+class DestinationsHeard:
+    """Takes what peers say."""
+
+    def __init__(
+        self,
+        peers: Mapping[str, Peer],
+        lifecycle: Lifecycle,
+        receipts: Receipts,
+        itineraries: Itineraries,
+        destinations: Destinations,
+        words: DestinationWords,
+    ) -> None:
+        self._peers = peers
+        self._lifecycle = lifecycle
+        self._receipts = receipts
+        self._itineraries = itineraries
+        self._destinations = destinations
+        self._words = words
+
+    def hear(self, peer: str, word: DestinationsWord, told: Mapping[str, list[str]], now: float) -> None:
+        """Take what a peer says of destinations. Raises Refusal where it makes no sense."""
+        if len(told) > TOLD_MAX or max(map(len, told.values()), default=0) > SEEN_TO_MAX:
+            raise Refusal(Refusal.TOO_MANY, f"destinations of more than {TOLD_MAX} messages, or too many")
+        parts = {smuid: parse_smuid(smuid) for smuid in told}
+        for sites in told.values():
+            if len(set(sites)) != len(sites) or not all(map(is_server_name, sites)):
+                raise Refusal(Refusal.BAD_FRAME, "a destination that is no server, or one twice")
+        known = self._peers.get(peer)
+        if known is None or not known.knows_destinations:
+            return
+        for smuid, sites in told.items():
+            copy = self._destinations.held(smuid, parts[smuid])
+            if copy is None:
+                self._hear_of_none(peer, word, smuid, sites)
+                continue
+            topic = copy.entry.topic.name
+            if not (known.may_come(topic) or known.may_go(topic)):
+                continue  # it is none of its business
+            if word == "arrived":
+                self._hear_arrived(copy, peer, sites)
+                self._receipts.look(copy.entry, now)
+            elif word == "still":
+                self._hear_still(copy, peer, sites)
+            elif word == "no-way":
+                self._hear_no_way(copy, peer, sites)
+            elif word == "again":
+                self._hear_again(copy, peer, sites)
+            else:
+                self._hear_unwanted(copy, peer, sites)
+                self._receipts.look(copy.entry, now)
+
+    def _hear_of_none(self, peer: str, word: DestinationsWord, smuid: str, sites: list[str]) -> None:
+        """It is of a copy that is not held: who asks is to send it again, or not to ask any more."""
+        if word in ("still", "no-way"):
+            have_it = self._destinations.seen_through.by(smuid)
+            otherwise: DestinationsWord = "again" if word == "still" else "unwanted"
+            for site in sites:
+                self._words.note(peer, "arrived" if site in have_it else otherwise, smuid, site)
+
+    def _hear_arrived(self, copy: Copy, peer: str, sites: list[str]) -> None:
+        """Who was asked to see to it is believed; who has asked does not ask any more."""
+        involved = []
+        for site in sites:
+            open = copy.destinations.get(site)
+            if open is None:
+                continue
+            if peer in open.asked:
+                involved.append(site)
+            elif peer in open.asked_by:
+                open.asked_by = tuple(other for other in open.asked_by if other != peer)
+                self._destinations.keep(copy)
+                if copy.hops and not open.asked_by:
+                    involved.append(site)
+        if settled := self._destinations.settle(copy, peer, involved):
+            self._lifecycle.arrived(copy.entry, peer, settled)
+
+    def _hear_again(self, copy: Copy, peer: str, sites: list[str]) -> None:
+        told = frozenset(sites)
+        again = [site for site in copy.via(peer) if site in told]
+        for site in again:
+            copy.destinations[site].via = ""
+        self._destinations.give(copy, again)
+
+    def _hear_no_way(self, copy: Copy, peer: str, sites: list[str]) -> None:
+        """It is for another peer; who does not know yet that it is asked no more hears so now."""
+        for site in sites:
+            if site not in copy.destinations:
+                has_arrived = site in (copy.seen_to or ())
+                self._words.note(peer, "arrived" if has_arrived else "unwanted", copy.smuid, site)
+        told = frozenset(sites)
+        self._destinations.give(
+            copy, self._destinations.refused(copy, peer, [site for site in copy.via(peer) if site in told])
+        )
+
+    def _hear_unwanted(self, copy: Copy, peer: str, sites: list[str]) -> None:
+        """Who has asked does not ask any more: nobody may want it, or others may ask still.
+
+        It is seen to all the same if this site knows that it is wanted: who asked may have lost its copy.
+        """
+        found = self._itineraries.find(copy.entry.topic.name, copy.depth)
+        unwanted = []
+        for site in dict.fromkeys(sites):
+            open = copy.destinations.get(site)
+            if open is not None and peer in open.asked_by:
+                open.asked_by = tuple(other for other in open.asked_by if other != peer)
+                self._destinations.keep(copy)
+                if open.asked_by or not copy.hops:
+                    continue
+                if found is None or site in found.wanting:
+                    open.is_late = True
+                else:
+                    unwanted.append(site)
+        if unwanted:
+            self._destinations.forget(copy, unwanted)
+            self._lifecycle.unwanted(copy.entry, tuple(unwanted))
+
+    def _hear_still(self, copy: Copy, peer: str, sites: list[str]) -> None:
+        for site in sites:
+            if (open := copy.destinations.get(site)) is not None and copy.hops:
+                if peer not in open.asked_by:
+                    self._words.note(peer, "again", copy.smuid, site)
+            elif site in (copy.seen_to or ()) and site not in copy.destinations:
+                self._words.note(peer, "arrived", copy.smuid, site)
+            else:
+                self._words.note(peer, "no-way", copy.smuid, site)

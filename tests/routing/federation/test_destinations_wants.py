@@ -1,0 +1,79 @@
+"""What sites say that they want, and where copies go for that."""
+
+import msgspec
+
+from routing.peering.leaves import HASH_BYTES, bucket_of, write_digest
+from tests.routing.federation.test_destinations import RING, know_all
+from tests.support.sites import Federation
+
+
+def test_a_site_that_wants_it_no_more_is_waited_for_no_more() -> None:
+    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    consumer = sites.subscribe("c")
+    know_all(sites)
+    sites.cut("b", "c")
+    sites.publish("a", depth=-1)
+    sites.settle()
+    assert [len(sites.routers[name].federation.outlook.copies) for name in "ab"] == [1, 1]
+    sites.routers["c"].subscribing.unsubscribe(sites.now, consumer, "t", "", None)
+    sites.take("c")
+    sites.join("b", "c")
+    sites.pass_time(3.0)
+    sites.settle()
+    sites.pass_time(3.0)
+    assert not any(router.federation.outlook.copies for router in sites.routers.values())
+
+
+def test_a_want_of_which_only_a_peer_has_told_counts() -> None:
+    """Its site is slow to say so; another that wants it is as near, and hides nobody."""
+    sites = Federation({("a", "e"), ("a", "d")}, 0)
+    sites.subscribe("e")
+    know_all(sites)
+    sites.subscribe("d")
+    sites.settle()
+    assert "d" not in sites.routers["a"].federation.known_wants.wanting("ALL", "t")
+    sites.publish("a", depth=-1)
+    sites.settle()
+    assert sites.delivered == {("e", "m"): 1, ("d", "m"): 1}
+
+
+def test_a_want_of_which_only_peers_have_told_counts_beyond_them_too() -> None:
+    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    know_all(sites)
+    sites.subscribe("c")
+    sites.settle()
+    sites.publish("a", depth=-1)
+    sites.settle()
+    assert sites.delivered == {("c", "m"): 1}
+
+
+def test_who_keeps_a_bucket_of_wants_back_has_what_it_may_want_and_changes_no_other_way() -> None:
+    sites = Federation(RING, 0)
+    sites.subscribe("d")
+    know_all(sites)
+    federation = sites.routers["a"].federation
+    statement = federation.spreading.known["c"].statement
+    digest = write_digest({bucket_of("t"): bytes(HASH_BYTES)})
+    federation.known_wants.say(msgspec.structs.replace(statement, wants=digest))
+    federation.topology.wants_changed()
+    sites.transfers = 0
+    sites.publish("a", depth=-1)
+    sites.settle()
+    assert sites.delivered == {("d", "m"): 1}
+    assert sites.transfers == 3
+    assert {record.peer for _, record in sites.records_of("m", "received")} <= {"a", "b", "c"}
+
+
+def test_a_want_changes_the_plans_of_its_own_bucket_alone() -> None:
+    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    for number in range(200):
+        sites.subscribe("c", f"t{number}")
+    know_all(sites)
+    find = sites.routers["a"].federation.destinations._itineraries.find
+    before = {number: find(f"t{number}", -1) for number in range(200)}
+    sites.subscribe("b", "t0")
+    sites.pass_time(1.0)
+    sites.settle()
+    changed = [number for number in range(200) if find(f"t{number}", -1) is not before[number]]
+    assert 0 in changed
+    assert {bucket_of(f"t{number}") for number in changed} == {bucket_of("t0")}
