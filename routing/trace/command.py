@@ -3,7 +3,9 @@
 Exit codes: 0 done, 1 it failed (no Java, no Spark, no such table), 2 usage.
 """
 
+import glob
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,7 +35,19 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Rebuild every route from the hop logs of all sites.")
 
-Logs = Annotated[list[str], typer.Argument(metavar="LOGS", help="Directories or files of hop logs.")]
+
+def _there(logs: list[str]) -> list[str]:
+    """Refuses a misspelled path before Spark is started; patterns and URLs are for Spark to look up."""
+    for path in logs:
+        if not ("://" in path or glob.has_magic(path) or os.path.exists(path)):
+            raise typer.BadParameter(f"there is no {path}")
+    return logs
+
+
+Logs = Annotated[
+    list[str],
+    typer.Argument(metavar="LOGS", help="Directories or files of hop logs.", callback=_there),
+]
 Out = Annotated[str, typer.Option("--out", metavar="DIR", help="The directory of the tables.")]
 Master = Annotated[
     str | None, typer.Option(metavar="URL", help="A Spark master; all cores of this machine without it.")
@@ -77,6 +91,8 @@ def _spark(*sources: str, master: str | None = None) -> Iterator["SparkSession"]
     except NoTable as error:
         _fail(str(error))
     except PySparkException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            _fail(f"there is no {(error.getMessageParameters() or {}).get('path')}")
         _fail(f"Spark could not do it: {str(error).splitlines()[0]}")
     finally:
         session.stop()
@@ -381,7 +397,14 @@ def compact(logs: Logs, out: Out, master: Master = None) -> None:
 
 @app.command()
 def stream(
-    logs: Annotated[str, typer.Argument(metavar="DIR", help="The directory in which closed logs appear.")],
+    logs: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIR",
+            help="The directory in which closed logs appear.",
+            callback=lambda directory: _there([directory])[0],
+        ),
+    ],
     out: Out,
     master: Master = None,
     once: Annotated[bool, typer.Option("--once", help="Take what is there and end.")] = False,

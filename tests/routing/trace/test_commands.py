@@ -1,5 +1,6 @@
 """`smqpd trace` on the command line."""
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -70,6 +71,22 @@ def test_tables_that_are_not_there_are_an_error_in_one_line(run: Any, tmp_path: 
     done = run("links", "--out", tmp_path)
     assert done.exit_code == 1
     assert done.stderr == f"smqpd: {tmp_path} has no table links: run smqpd trace run first\n"
+
+
+@pytest.mark.parametrize("command", ["run", "compact", "stream"])
+def test_logs_that_are_not_there_are_misused_words_before_spark_is_asked(
+    run: Any, tmp_path: Path, command: str
+) -> None:
+    with contextlib.chdir(tmp_path):
+        done = run(command, "logs", "--out", "tables")
+    assert done.exit_code == 2
+    assert "there is no logs" in done.stderr
+
+
+def test_a_pattern_of_which_there_is_no_file_is_an_error_in_one_line(run: Any, tmp_path: Path) -> None:
+    done = run("run", tmp_path / "*.jsonl", "--out", tmp_path / "tables")
+    assert done.exit_code == 1
+    assert done.stderr.splitlines()[-1] == f"smqpd: there is no file:{tmp_path}/*.jsonl"
 
 
 def test_what_cannot_be_written_is_an_error_in_one_line(run: Any, tmp_path: Path) -> None:
