@@ -17,7 +17,7 @@ from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding
 from routing.lifecycle import Lifecycle
 from routing.names import is_system_topic, owner_of
-from routing.peering.copies import Arrival, Copy, Forward, PeerRules, Seen, capped, wider
+from routing.peering.copies import Arrival, Copy, PeerRules, Seen, capped, wider
 from routing.peering.decisions import StoreCopy
 from routing.queue import EXPIRED, GONE, ONE, PASSING, RECEIPT, Entry
 from routing.receipts import Receipt, Receipts
@@ -258,12 +258,12 @@ class Arriving:
         if not self._lifecycle.end_if_due_to_nobody(entry, "due to nobody"):
             self._deliveries.offer_to_all(entry, due, now)
 
-    def _owe(self, arrival: Arrival, copy: Copy, due: int, sent: list[Forward], now: float) -> None:
+    def _owe(self, arrival: Arrival, copy: Copy, due: int, sent: list[int], now: float) -> None:
         message = arrival.message
         assert message.receipt != "NONE"
         receipt = Receipt(copy.entry, message.receipt, message.account, message.cmuid, due, 0, due)
         receipt.parent, receipt.query = arrival.peer, arrival.query
-        receipt.children = {forward.query: (0, 0) for forward in sent if arrival.query}
+        receipt.children = dict.fromkeys(sent, (0, 0)) if arrival.query else {}
         receipt.waiting = set(receipt.children)
         self._receipts.add(receipt, now)
 
@@ -343,13 +343,10 @@ class Arriving:
         else:
             self._go_on(arrival, copy)
         pending = self._pending(copy, claimed, now)
-        # a question that is being answered may come again for what an earlier transfer, lost, was to bring
-        is_engaged = pending is not None and self._receipts.engaged(arrival.peer, arrival.query)
-        counted = is_engaged or is_new
-        sent = self._destinations.take_on(copy, arrival.peer, arrival.destinations, counted=counted)
+        sent = self._destinations.take_on(copy, arrival.peer, arrival.destinations, counted=is_new)
         if goes_further:
             self._destinations.widened(copy)
-        if counted and (pending is not None or sent or copy.destinations):
+        if is_new and (pending is not None or sent or copy.destinations):
             self._count_wider(arrival, copy, pending, sent, now)
         elif arrival.query:
             self._answer_unless_engaged(arrival.peer, arrival.query)
@@ -363,11 +360,11 @@ class Arriving:
         return bool(arrival.query) and not self._receipts.is_known(arrival.peer, arrival.query)
 
     def _count_wider(
-        self, arrival: Arrival, copy: Copy, pending: Receipt | None, sent: list[Forward], now: float
+        self, arrival: Arrival, copy: Copy, pending: Receipt | None, sent: list[int], now: float
     ) -> None:
         """Dijkstra and Scholten: a pending receipt takes the new questions on; else they begin anew."""
         if pending is not None:
-            self._receipts.ask(pending, [forward.query for forward in sent])
+            self._receipts.ask(pending, sent)
             self._answer_unless_engaged(arrival.peer, arrival.query)
         else:
             copy.entry.flags |= RECEIPT

@@ -41,7 +41,7 @@ from routing.lifecycle import Lifecycle, advance
 from routing.link.codec import are_destinations
 from routing.link.units import TransferOutcome
 from routing.names import Smuid, parse_smuid
-from routing.peering.copies import UNKNOWN, Copy, Forward, Open
+from routing.peering.copies import UNKNOWN, Copy, Open
 from routing.peering.decisions import StoreCopy
 from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, STATED
 from routing.receipts import Receipts
@@ -94,8 +94,10 @@ class Destinations:
 
     # -- to the peers -----------------------------------------------------------------------------
 
-    def begin(self, copy: Copy, *, counted: bool) -> list[Forward] | None:
-        """Send a copy that begins here to its destinations; None where they cannot be known.
+    def begin(self, copy: Copy, *, counted: bool) -> list[int] | None:
+        """Send a copy that begins here to its destinations; returns the questions, see `Forwarding`.
+
+        None where they cannot be known.
 
         `counted`: peers that it goes to are asked for a receipt.
         """
@@ -106,8 +108,8 @@ class Destinations:
         self._destine(copy, found.destinations)
         return self._send(copy, found.by_peer, counted=counted)
 
-    def take_on(self, copy: Copy, peer: str, sites: Iterable[str], *, counted: bool) -> list[Forward]:
-        """See to these as well, as a peer asks; returns what is sent for that.
+    def take_on(self, copy: Copy, peer: str, sites: Iterable[str], *, counted: bool) -> list[int]:
+        """See to these as well, as a peer asks; returns the questions.
 
         `counted`: the peer asks for a receipt, too.
         """
@@ -180,7 +182,7 @@ class Destinations:
             self._words.note(peer, "arrived", smuid, site)
         return have_it
 
-    def send_to_late(self, copy: Copy, *, counted: bool) -> list[Forward]:
+    def send_to_late(self, copy: Copy, *, counted: bool) -> list[int]:
         """Send what came for others also where peers tell of somebody of whom there is no news yet."""
         topic = copy.entry.topic.name
         found = self._itineraries.find(topic, copy.depth)
@@ -272,9 +274,7 @@ class Destinations:
             copy.destinations[site] = Open(asked_by=asked_by, is_late=is_late)
             advance(entry, "destined")
 
-    def _assign(
-        self, copy: Copy, sites: Iterable[str], *, counted: bool, tells: bool = True
-    ) -> list[Forward]:
+    def _assign(self, copy: Copy, sites: Iterable[str], *, counted: bool, tells: bool = True) -> list[int]:
         """Ask a peer on a shortest way to see to each; where there is none, tell those who asked."""
         open = copy.destinations
         shut = {
@@ -292,8 +292,8 @@ class Destinations:
                 known.via = ""
         return self._send(copy, by_peer, counted=counted)
 
-    def _send(self, copy: Copy, by_peer: Mapping[str, list[str]], *, counted: bool) -> list[Forward]:
-        open, sent = copy.destinations, []
+    def _send(self, copy: Copy, by_peer: Mapping[str, list[str]], *, counted: bool) -> list[int]:
+        open, sent = copy.destinations, list[int]()
         for peer, sites in by_peer.items():
             for site in sites:
                 if (known := open.get(site)) is not None:
@@ -345,7 +345,7 @@ class Destinations:
             copy, [site for site in sites if site not in late], counted=pending is not None, tells=tells
         )
         if pending is not None and sent:
-            self._receipts.ask(pending, [forward.query for forward in sent])
+            self._receipts.ask(pending, sent)
         if late:
             sent += self._assign(copy, late, counted=False, tells=tells)
         if sent or tells:
@@ -378,6 +378,7 @@ class Destinations:
             open = copy.destinations.pop(site, None)
             if open is not None:
                 settled.append(site)
+                self._note_settled(copy, site, open)
                 for other in open.asked_by + open.asked:
                     if other != teller and other != site:
                         self._words.note(other, "arrived", copy.smuid, site)
@@ -389,6 +390,13 @@ class Destinations:
             self.keep(copy)
             self.seen_through.note(copy.smuid, copy.seen_to, copy.uncounted)
         return tuple(settled)
+
+    @staticmethod
+    def _note_settled(copy: Copy, site: str, open: Open) -> None:
+        """A question may be on its way that is for this one, too: it stays so if it has to be repeated."""
+        forward = copy.forwards.get(open.via)
+        if forward is not None and forward.unacknowledged and forward.query and not open.is_late:
+            forward.settled += (site,)
 
     def forget(self, copy: Copy, sites: Iterable[str]) -> None:
         """These do not want it, by what is known here, which may be less than whoever asked knows."""

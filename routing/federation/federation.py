@@ -423,7 +423,7 @@ class Federation:
         sent = None if entry.topic.is_system else self.destinations.begin(copy, counted=counted)
         if sent is None:
             sent = self.forwarding.send_to_all(copy, counted=counted)
-        return [forward.query for forward in sent]
+        return sent
 
     def depth_of(self, entry: Entry, depth: int) -> int:
         """How far a message of this site's own goes: one for an account, as far as the account's site."""

@@ -12,7 +12,7 @@ does.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from routing.decisions import Record
@@ -173,19 +173,20 @@ class Forwarding:
             return ("SERVER", parse_address(entry.topic.name).server)
         return ("ONE" if entry.flags & ONE else "ALL", entry.topic.name)
 
-    def send_to_all(self, copy: Copy, *, counted: bool) -> list[Forward]:
+    def send_to_all(self, copy: Copy, *, counted: bool) -> list[int]:
         """Send a copy of mode ALL wherever it is wanted and has not gone so far.
 
-        `counted`: peers that it goes to are asked for a receipt.
+        `counted`: peers that it goes to are asked for a receipt. Returns the question to each, 0 for none: a
+        peer that is sent it twice at once has two.
         """
         return self.send_to(copy, self.peers, counted=counted)
 
-    def send_to(self, copy: Copy, peers: Iterable[str], *, counted: bool) -> list[Forward]:
+    def send_to(self, copy: Copy, peers: Iterable[str], *, counted: bool) -> list[int]:
         """As `send_to_all`, to these peers."""
         sent = (self.send(copy, self.peers[name], counted=counted) for name in peers)
-        return [forward for forward in sent if forward is not None]
+        return [query for query in sent if query is not None]
 
-    def send(self, copy: Copy, peer: Peer, *, counted: bool) -> Forward | None:
+    def send(self, copy: Copy, peer: Peer, *, counted: bool) -> int | None:
         """Send a copy of mode ALL to a peer if it should go there; None if not, or if it is there."""
         depth = self.depth_for(copy, peer)
         if depth is None or copy.entry.flags & EXPIRED:
@@ -196,18 +197,16 @@ class Forwarding:
         elif not wider(depth, forward.depth):
             return None
         forward.depth = depth
-        self._transfer(copy, peer.name, forward, depth, counted=counted)
-        return forward
+        return self._transfer(copy, peer.name, forward, depth, counted=counted)
 
-    def send_for(self, copy: Copy, peer: str, destinations: Iterable[str], *, counted: bool) -> Forward:
+    def send_for(self, copy: Copy, peer: str, destinations: Iterable[str], *, counted: bool) -> int:
         """Send a copy of mode ALL to a peer that is to see to these; `counted` as of `send_to_all`."""
         forward = copy.forwards.get(peer)
         if forward is None:
             forward = copy.forwards[peer] = Forward(0)
         depth = onward(copy.depth)
         assert depth is not None
-        self._transfer(copy, peer, forward, depth, tuple(destinations), counted=counted)
-        return forward
+        return self._transfer(copy, peer, forward, depth, tuple(destinations), counted=counted)
 
     def depth_for(self, copy: Copy, peer: Peer) -> int | None:
         """The depth with which a copy may go to a peer; None if it may not, or nobody there wants it."""
@@ -229,14 +228,16 @@ class Forwarding:
         destinations: tuple[str, ...] = (),
         *,
         counted: bool,
-    ) -> None:
+    ) -> int:
         entry = copy.entry
         if counted:
             if forward.unacknowledged and forward.query:
+                forward.earlier_for.append(self._asked_for(copy, peer, forward, destinations))
                 forward.earlier.append(forward.query)
-            forward.query = self._state.next_query(peer)
+            forward.query, forward.is_wide = self._state.next_query(peer), not destinations
         elif not forward.unacknowledged:
-            forward.query = 0  # else it is still asked: with this one, should both be repeated as one
+            # else it is still asked: with this one, should both be repeated as one
+            forward.query, forward.is_wide = 0, False
         if entry.flags & GUARANTEED:
             if not forward.unacknowledged:
                 advance(entry, "sent")
@@ -246,6 +247,19 @@ class Forwarding:
         attempt = forward.attempts or 1
         query = forward.query if counted else 0
         self._state.out.append(Send(peer, copy, depth, query, attempt, (), destinations))
+        return query
+
+    def _asked_for(
+        self, copy: Copy, peer: str, forward: Forward, besides: Collection[str] = ()
+    ) -> tuple[str, ...]:
+        """The destinations that the last question was for, as far as the peer is still to see to them.
+
+        None where it went wherever it was wanted; the peer alone where others see to all by now.
+        """
+        if forward.is_wide:
+            return ()
+        others = {*besides, *(site for sites in forward.earlier_for for site in sites)}
+        return tuple(site for site in (*copy.via(peer), *forward.settled) if site not in others) or (peer,)
 
     def acknowledged(self, peer: str, entry_id: int, answered: Answered) -> Copy | None:
         """A peer has answered for a copy; returns it once nothing at that peer is outstanding."""
@@ -260,6 +274,8 @@ class Forwarding:
             )
             return None
         forward.earlier.clear()
+        forward.earlier_for.clear()
+        forward.settled = ()
         if copy.destinations:
             copy.is_stale = True  # as a rule it ends in a moment, see `destinations`
         else:
@@ -277,20 +293,34 @@ class Forwarding:
 
     def _repeat(self, copy: Copy, peer: str, forward: Forward) -> None:
         forward.attempts += 1
-        forward.unacknowledged = 0
-        earlier = tuple(forward.earlier)
-        depth = onward(copy.depth)
-        if copy.seen_to is not None and depth is not None:
+        if copy.seen_to is None:
+            forward.unacknowledged = 1
+            earlier = tuple(forward.earlier)
+            again = Send(peer, copy, forward.depth, forward.query, forward.attempts, earlier)
+            self._state.out.append(again)
+        else:
+            self._repeat_for(copy, peer, forward)
+
+    def _repeat_for(self, copy: Copy, peer: str, forward: Forward) -> None:
+        """Each question once more, for what it was for: some may have come, and be answered for good."""
+        seen_to, last = copy.via(peer), self._asked_for(copy, peer, forward)
+        again: list[tuple[int, tuple[str, ...]]] = []
+        for number, query in enumerate(forward.earlier):
+            again.append((query, forward.earlier_for[number] if number < len(forward.earlier_for) else ()))
+        if forward.query or seen_to or not forward.depth:
+            again.append((forward.query, last))
+        if not last and seen_to:
+            again.append((0, tuple(seen_to)))
+        if forward.depth and all(sites for _, sites in again):
+            again.append((0, ()))
+        forward.unacknowledged = len(again)
+        for query, sites in again:
             # where others see to all by now, it is asked for its answer alone
-            destinations = tuple(copy.via(peer)) or (peer,)
-            forward.unacknowledged += 1
-            again = Send(peer, copy, depth, forward.query, forward.attempts, earlier, destinations)
-            self._state.out.append(again)
-        if copy.seen_to is None or forward.depth:
-            forward.unacknowledged += 1
-            query, earlier = (0, ()) if forward.unacknowledged > 1 else (forward.query, earlier)
-            again = Send(peer, copy, forward.depth, query, forward.attempts, earlier)
-            self._state.out.append(again)
+            left = tuple(site for site in sites if site in seen_to or site in forward.settled) or (peer,)
+            send = Send(peer, copy, onward(copy.depth) or 0, query, forward.attempts, (), left)
+            if not sites:
+                send = Send(peer, copy, forward.depth, query, forward.attempts)
+            self._state.out.append(send)
 
     def pull(self, peer: Peer, topic: str, is_seen_to: Callable[[Copy], bool] = lambda copy: False) -> bool:
         """Somebody beyond a peer wants a topic now: what is still alive goes there, but what is seen to else.

@@ -38,7 +38,10 @@ class Forward(msgspec.Struct):
         query: what the peer is asked for the receipt; 0 for nothing.
         unacknowledged: transfers of it that the peer has not answered.
         attempts: transfers of it, answered or not.
-        earlier: questions of unanswered transfers that one with more depth has followed.
+        earlier: questions of unanswered transfers that one with more depth, or for others, has followed.
+        earlier_for: the destinations that each of these was for; none for wherever it is wanted.
+        settled: destinations of questions, of unanswered transfers, that have it as somebody has told.
+        is_wide: the last question was for wherever it is wanted.
     """
 
     depth: int
@@ -46,6 +49,9 @@ class Forward(msgspec.Struct):
     unacknowledged: int = 0
     attempts: int = 0
     earlier: list[int] = []
+    earlier_for: list[tuple[str, ...]] = []
+    settled: tuple[str, ...] = ()
+    is_wide: bool = False
 
 
 class Answered(msgspec.Struct, frozen=True):

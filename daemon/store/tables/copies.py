@@ -36,6 +36,9 @@ class ForwardColumn(msgspec.Struct, array_like=True):
     unacknowledged: Count
     attempts: Count
     earlier: list[Number] = []
+    earlier_for: list[tuple[str, ...]] = []
+    settled: tuple[str, ...] = ()
+    is_wide: bool = False
 
 
 class OpenColumn(msgspec.Struct, array_like=True):
@@ -107,8 +110,7 @@ class CopyChanges(Changes):
 
 def _row(copy: Copy) -> CopyRow:
     forwards = {
-        name: ForwardColumn(f.depth, f.query, f.unacknowledged, f.attempts, f.earlier)
-        for name, f in copy.forwards.items()
+        name: ForwardColumn(*msgspec.structs.astuple(forward)) for name, forward in copy.forwards.items()
     }
     destinations = None
     if copy.seen_to is not None:

@@ -14,9 +14,11 @@ import trio.testing
 from daemon.hops.reader import HopLogReader
 from routing.errors import Refusal
 from routing.message import Message, Section
+from routing.peering.copies import Arrival
 from routing.peering.news import DESTINATIONS
 from tests.support.federated import OFFERED, FederatedSite, federated_site
 from tests.support.links import Network
+from tests.support.patience import PATIENCE_S
 
 PAIR: Final = {"alpha": ["beta"], "beta": ["alpha"]}
 CHAIN: Final = {"alpha": ["beta"], "beta": ["alpha", "gamma"], "gamma": ["beta", "delta"], "delta": ["gamma"]}
@@ -419,6 +421,43 @@ async def test_a_receipt_survives_a_restart_of_every_site(tmp_path: Path) -> Non
         await publisher.subscribe(publisher.session.system_topic)
         assert await reader.take() == "rain"
         assert await publisher.take() == "1/1"
+
+
+async def test_who_had_a_message_without_a_question_is_counted_though_that_comes_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    message = Message(
+        sections=(Section("text/plain", b"rain"),),
+        smuid="beta/01a1ee569747-1-1",
+        account="ada:publisher@beta",
+        receipt="ALL",
+    )
+    sent = {"peer": "beta", "topic": "weather", "message": message, "mode": "ALL", "hops": ("beta",)}
+    async with sites(tmp_path, PAIR, features=(*OFFERED, DESTINATIONS)) as federation:
+        await federation.start("beta")
+        for query in (0, 7):
+            [alpha] = await federation.start("alpha")
+            reader, router = await alpha.client("reader"), alpha.broker._router
+            await reader.subscribe("weather")
+            with trio.fail_after(PATIENCE_S):
+                while not router.federation.destinations.is_on:
+                    await trio.sleep(0.01)
+            alpha.broker.door.arrive(
+                Arrival(
+                    **sent,  # type: ignore[arg-type] # as Arrival has them
+                    unit=None,
+                    depth=0,
+                    timeout_left_s=None,
+                    query=query,
+                    destinations=("alpha",),
+                )
+            )
+            if query:
+                assert router._receipts.answers == {"beta": {query: (1, 1)}}
+            else:
+                assert await reader.take() == "rain"
+                await alpha.idle()
+            await federation.stop("alpha")
 
 
 async def test_after_a_restart_only_the_peer_that_was_asked_answers_for_its_part_of_a_receipt(

@@ -23,8 +23,8 @@ MUTATIONS = [
     Mutation(
         name="a copy with destinations keeps its depth",
         file="routing/federation/forwarding.py",
-        old="        depth = onward(copy.depth)\n        assert depth is not None\n        self._transfer(",
-        new="        depth = copy.depth\n        self._transfer(",
+        old="        depth = onward(copy.depth)\n        assert depth is not None\n        return",
+        new="        depth = copy.depth\n        return",
         tests=(f"{TESTS}::test_a_copy_has_one_hop_less_with_each_link",),
     ),
     Mutation(
@@ -128,6 +128,36 @@ MUTATIONS = [
         old="(through.counted_by(smuid) if counted else through.by(smuid))",
         new="through.by(smuid)",
         tests=("tests/routing/federation/test_destinations_counted.py",),
+    ),
+    Mutation(
+        name="what a question was for that is lost is forgotten once it has come without one",
+        file=DESTINATIONS,
+        old="            forward.settled += (site,)\n",
+        new="            pass\n",
+        tests=("tests/routing/federation/test_destinations_counted.py",),
+    ),
+    Mutation(
+        name="a question that is repeated is not for what it was for",
+        file="routing/federation/forwarding.py",
+        old="            left = tuple(site for site in sites if site in seen_to or site in forward.settled)",
+        new="            left = tuple(site for site in sites if not sites)",
+        tests=("tests/routing/federation/test_destinations_counted.py",),
+    ),
+    Mutation(
+        name="of two questions to one peer only the last is waited for",
+        file="routing/federation/arriving.py",
+        old="dict.fromkeys(sent, (0, 0)) if arrival.query",
+        new="dict.fromkeys(sent[-1:], (0, 0)) if arrival.query",
+        tests=("tests/routing/federation/test_destinations_asked_twice.py",),
+    ),
+    Mutation(
+        name="a count that nobody has asked for is lost with a start",
+        file="routing/receipts.py",
+        old="        if receipt.entry.flags & GUARANTEED and (receipt.stored",
+        new="        if receipt.entry.flags & GUARANTEED and not receipt.is_unasked and (receipt.stored",
+        tests=(
+            "tests/daemon/broker/test_federation.py::test_who_had_a_message_without_a_question_is_counted_though_that_comes_after_a_restart",
+        ),
     ),
     Mutation(
         name="all that peers have ever named is remembered",

@@ -6,8 +6,8 @@ MUTATIONS = [
     Mutation(
         name="what a peer has not acknowledged is not repeated",
         file="routing/federation/forwarding.py",
-        old="        if copy.seen_to is None or forward.depth:\n",
-        new="        if False:\n",
+        old="forward.attempts, earlier)\n            self._state.out.append(again)\n",
+        new="forward.attempts, earlier)\n",
         tests=(
             "tests/daemon/broker/test_federation.py::test_what_a_peer_does_not_answer_before_the_link_is_cut_comes_again_with_a_higher_attempt",
         ),
@@ -15,8 +15,8 @@ MUTATIONS = [
     Mutation(
         name="the attempt of a repetition is not raised",
         file="routing/federation/forwarding.py",
-        old="        forward.attempts += 1\n        forward.unacknowledged = 0\n",
-        new="        forward.unacknowledged = 0\n",
+        old="        forward.attempts += 1\n        if copy.seen_to is None:\n",
+        new="        if copy.seen_to is None:\n",
         tests=(
             "tests/daemon/broker/test_federation.py::test_what_a_peer_does_not_answer_before_the_link_is_cut_comes_again_with_a_higher_attempt",
         ),

@@ -219,3 +219,119 @@ def test_no_receipt_waits_for_who_wants_it_later() -> None:
     sites.commit("b", "m")
     sites.settle()
     assert sites.receipts == ["1/1"]
+
+
+def passed_by(sites: Federation, one: str, other: str, word: str) -> list[Any]:
+    """Settle until a site has told another this; what is under way between the two is taken off."""
+    control = sites.control[one, other]
+    while not any(getattr(unit, "word", "") == word for unit in control):
+        sites.settle(1)
+    units = list(control)
+    control.clear()
+    return units
+
+
+def test_who_is_to_be_counted_is_so_though_it_has_come_without_a_question_and_the_question_is_lost() -> None:
+    """D says that e has it, as c asked without a question, while c asks with one; that is lost."""
+    sites = Federation({("o", "a"), ("a", "b"), ("a", "c"), ("b", "c"), ("c", "d"), ("d", "e")})
+    sites.subscribe("b")
+    joined_late(sites, "e")
+    sites.publish("o", depth=-1, timeout_s=1e6, receipt="ALL")
+    while not sites.bulk["a", "c"]:
+        sites.settle(1)
+    late = list(sites.bulk["a", "c"])
+    sites.bulk["a", "c"].clear()
+    sites.cut("o", "a")
+    sites.settle()
+    sites.now += 3.0
+    for name, router in sites.routers.items():
+        router.timing.tick(sites.now)
+        sites.take(name)
+    arrived = passed_by(sites, "d", "c", "arrived")
+    for unit in late:
+        sites._arrive("a", "c", unit)
+    sites.take("c")
+    assert sites.bulk["c", "d"]
+    for unit in arrived:
+        sites._arrive("d", "c", unit)
+    sites.take("c")
+    sites.cut("c", "d")
+    sites.settle()
+    sites.join("c", "d")
+    assert told(sites, "b", "e") == ["2/2"]
+
+
+@pytest.mark.parametrize("is_answered_before", [False, True])
+def test_of_two_questions_each_is_repeated_for_its_own_destinations(*, is_answered_before: bool) -> None:
+    """The first is lost, the second has come: it is being answered, or has been for good."""
+    sites = Federation({("o", "a"), ("a", "x"), ("a", "y"), ("x", "b"), ("y", "b"), ("b", "c"), ("b", "d")})
+    for name in "cd":
+        sites.subscribe(name)
+    sites.subscribe("o", "x:publisher@o", channel="publisher")
+    know_all(sites)
+    sites.cut("a", "y")
+    sites.pass_time(3.0)
+    sites.settle()
+    sites.publish("o", depth=-1, receipt="ALL")
+    while not sites.bulk["a", "x"]:
+        sites.settle(1)
+    [(id, both)] = sites.bulk["a", "x"]
+    # as two would have come, for one each
+    copy = sites.routers["a"].federation.outlook.copies[id]
+    sites.bulk["a", "x"] = []
+    forwarding = sites.routers["a"].federation.forwarding
+    copy.destinations["d"].via = ""
+    [pending] = sites.routers["a"].federation._receipts._pending.values()
+    query = forwarding.send_for(copy, "x", ["d"], counted=True)
+    copy.destinations["d"].via = "x"
+    sites.routers["a"].federation._receipts.ask(pending, [query])
+    sites.take("a")
+    assert [unit[1].destinations for unit in sites.bulk["a", "x"]] == [("d",)]
+    assert both.query != query
+    sites.bulk["x", "a"].clear()
+    while not sites.delivered["d", "m"]:
+        sites.settle(1)
+    if is_answered_before:
+        sites.commit("d", "m")
+    while sites.bulk["x", "a"] or any(queue for queue in sites.control.values()):
+        sites.bulk["x", "a"].clear()
+        sites.settle(1)
+    sites.cut("a", "x")
+    sites.settle()
+    sites.join("a", "x")
+    sites.settle()
+    assert sites.delivered["c", "m"] == 1
+    assert sites.receipts == []
+    for name in "cd":
+        sites.commit(name, "m")
+        sites.settle()
+    assert sites.receipts == ["2/2"]
+
+
+def test_a_question_for_a_copy_that_has_ended_is_answered_when_the_timeout_ends() -> None:
+    """C had it without; the question comes for d, too, which has it then, and does not finish it."""
+    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")})
+    for name in "cd":
+        sites.subscribe(name)
+    sites.subscribe("a", "x:publisher@a", channel="publisher")
+    know_all(sites)
+    sites.publish("a", depth=-1, receipt="ALL")
+    while not sites.bulk["b", "c"]:
+        sites.settle(1)
+    [(id, sent)] = sites.bulk["b", "c"]
+    sites.bulk["b", "c"] = [(id, msgspec.structs.replace(sent, query=0, destinations=("c",)))]
+    while not sites.delivered["c", "m"]:
+        sites.settle(1)
+    sites.commit("c", "m")
+    assert not sites.routers["c"].federation.outlook.copies
+    sites.cut("a", "b")
+    sites.bulk["b", "c"] = [(id, sent)]
+    sites.settle()
+    assert sites.delivered["d", "m"] == 1
+    assert not sites.routers["c"].federation.outlook.copies
+    sites.cut("c", "d")
+    [pending] = sites.routers["c"].federation._receipts._pending.values()
+    assert (pending.query, pending.have) == (sent.query, 1)
+    sites.pass_time(pending.entry.deadline - sites.now + 1.0)
+    assert not sites.routers["c"].federation._receipts._pending
+    assert sites.routers["c"].federation._receipts.answers["b"][sent.query][1] == 1
