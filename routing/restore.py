@@ -262,7 +262,7 @@ class Restore:
         if not stored.is_whole:
             self._state.out.append(StoreCopy(entry.id))
         return self._federation.restore_copy(
-            entry, stored.depth, stored.hops, forwards, stored.destinations, stored.seen_to
+            entry, stored.depth, stored.hops, forwards, stored.destinations, stored.seen_to, now=self._now
         )
 
     def _wait_for_one(self, entry: Entry, marks: list[StoredMark]) -> None:

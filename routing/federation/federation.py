@@ -49,7 +49,7 @@ from routing.federation.words import DestinationWords
 from routing.lifecycle import Lifecycle, advance
 from routing.message import DEPTH_UNLIMITED
 from routing.names import parse_address, parse_smuid
-from routing.peering.copies import Answered, Arrival, Copy, Forward, Open, PeerRules, Seen, UnitId
+from routing.peering.copies import UNKNOWN, Answered, Arrival, Copy, Forward, Open, PeerRules, Seen, UnitId
 from routing.peering.decisions import (
     AcknowledgeUnit,
     DestinationsWord,
@@ -96,7 +96,13 @@ class Federation:
             lambda: self.topology.wants_changed(),
         )
         self.known_wants = self.spreading.wants
-        self.topology = Topology(state.server, self.forwarding.peers, self.spreading.known, self.known_wants)
+        self.topology = Topology(
+            state.server,
+            self.forwarding.peers,
+            self.spreading.known,
+            self.known_wants,
+            self.spreading.doubted,
+        )
         self._itineraries = Itineraries(
             state.server, self.forwarding.peers, self.interest, self.topology, state.crossing.by_topic
         )
@@ -392,6 +398,8 @@ class Federation:
         forwards: dict[str, Forward],
         destinations: dict[str, Open] | None = None,
         seen_to: frozenset[str] | None = None,
+        *,
+        now: float,
     ) -> bool:
         """A copy that the store holds. False where it is being handed over, so that nobody here gets it."""
         copy = Copy(entry, entry.smuid(self._state.server), depth, hops, hops[-1] if hops else "", forwards)
@@ -402,6 +410,8 @@ class Federation:
                 advance(entry, "sent")
             if seen_to is not None:
                 self.destinations.restore(copy, destinations or {}, seen_to)
+                for site in copy.destinations.keys() - self.spreading.known.keys() - {UNKNOWN}:
+                    self.spreading.doubt(site, now)
             return True
         copy.custody_to = waits_for[0] if waits_for else ""
         return not copy.custody_to

@@ -173,14 +173,16 @@ class Rerouting:
     def _gone(self, copy: Copy, itinerary: Itinerary | None) -> list[str]:
         """Destinations that do not want it any more, or of which nothing has been heard for long.
 
-        Of the former nothing is known where destinations cannot be.
+        Of the former nothing is known where destinations cannot be, nor of those whose news is not attested.
         """
-        exists, wanting = self._topology.exists, None if itinerary is None else itinerary.wanting
+        exists, is_doubted = self._topology.exists, self._topology.is_doubted
+        wanting = None if itinerary is None else itinerary.wanting
         return [
             site
             for site, open in copy.destinations.items()
             if (self._is_minutely or (wanting is not None and not open.asked_by))
             and ((wanting is not None and site not in wanting) or not exists(site))
+            and not is_doubted(site)
         ]
 
     def _allow_again(self, copy: Copy) -> None:

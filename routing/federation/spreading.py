@@ -95,6 +95,8 @@ class Spreading:
     Attributes:
         known: the latest news, by site; this site's own, too, once there is any.
         wants: what the other sites want.
+        doubted: by site, when it said what is not attested any more, or the start since which it has said
+            nothing: it may well be there.
 
     Args:
         links_changed, wants_changed: called when another site has said so, or is forgotten.
@@ -110,6 +112,7 @@ class Spreading:
         self._links_changed = links_changed
         self._wants_changed = wants_changed
         self.known: dict[str, KnownNews] = {}
+        self.doubted: dict[str, float] = {}
         self._state = state
         self._peers = peers
         self._notary: Notary | None = None
@@ -133,7 +136,7 @@ class Spreading:
         refused = []
         for site, known in list(self.known.items()):
             if (why := notary.refusal(site, known.signed)) is not None:
-                self._forget(site)
+                self._forget(site, is_doubted=True)
                 refused.append((site, why))
         self._saying.set_notary(notary, features)
         return refused
@@ -325,20 +328,29 @@ class Spreading:
         before = self.known.get(news.statement.site)
         self._bytes += news.signed.size - (before.signed.size if before is not None else 0)
         self.known[news.statement.site] = news
+        self.doubted.pop(news.statement.site, None)
         emptied = self.wants.say(news.statement)
         if before is None or _of_ways(before.statement) != _of_ways(news.statement):
             self._links_changed()
         return emptied
 
-    def _forget(self, site: str) -> None:
-        self._bytes -= self.known.pop(site).signed.size
+    def _forget(self, site: str, *, is_doubted: bool = False) -> None:
+        known = self.known.pop(site)
+        self._bytes -= known.signed.size
         for allowances in (self._sayings, self._wants_said):
             allowances.pop(site, None)
+        if is_doubted:
+            self.doubt(site, known.said_at)
         self._state.out.append(DiscardNews(site))
         if self.wants.forget(site):
             self._state.out.append(DiscardWants(site))
         self._links_changed()
         self._wants_changed()
+
+    def doubt(self, site: str, said_at: float) -> None:
+        """Nothing is known of a site, as clocks or authorities may be wrong: it counts as being there."""
+        if len(self.doubted) < SITES_MAX:
+            self.doubted.setdefault(site, said_at)
 
     def _tell(self, peer: str, some: Iterable[KnownNews]) -> None:
         link = self._links[peer]
@@ -398,6 +410,8 @@ class Spreading:
         for site, known in list(self.known.items()):
             if known.said_at < before and site != self._state.server:
                 self._forget(site)
+        for site in [site for site, said_at in self.doubted.items() if said_at < before]:
+            del self.doubted[site]
         self._ask()
 
     def _ask(self) -> None:

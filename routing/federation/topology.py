@@ -1,6 +1,6 @@
 """What decides over destinations: the links of all sites and what they want, as it is known at one moment."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from routing.federation.forwarding import Peer
 from routing.federation.known_wants import KnownWants, Touched
@@ -19,7 +19,12 @@ class Topology:
     """
 
     def __init__(
-        self, server: str, peers: Mapping[str, Peer], news: Mapping[str, KnownNews], wants: KnownWants
+        self,
+        server: str,
+        peers: Mapping[str, Peer],
+        news: Mapping[str, KnownNews],
+        wants: KnownWants,
+        doubted: Collection[str] = (),
     ) -> None:
         self.version = 0
         self.wants = wants
@@ -27,6 +32,7 @@ class Topology:
         self._server = server
         self._peers = peers
         self._news = news
+        self._doubted = doubted
         self._ways: Ways | None = None
 
     def links_changed(self) -> None:
@@ -73,7 +79,11 @@ class Topology:
 
     def exists(self, site: str) -> bool:
         """Whether there is a site, as far as it is no hearsay: it is a peer, or has said so itself."""
-        return site in self._peers or site in self._news
+        return site in self._peers or site in self._news or site in self._doubted
+
+    def is_doubted(self, site: str) -> bool:
+        """Whether what a site has said is not attested any more, so that its wants are not known."""
+        return site in self._doubted
 
     def knows_destinations(self, site: str) -> bool:
         """Whether a site sees to the destinations that it is told."""

@@ -381,6 +381,29 @@ async def test_who_had_it_before_a_start_which_was_not_written_is_asked_for_agai
             await site.idle()
 
 
+async def test_what_waits_for_a_site_is_kept_over_a_start_though_no_news_of_the_site_is(
+    tmp_path: Path,
+) -> None:
+    """The news was not attested by a clock that was wrong, and is not in the store any more."""
+    async with sites(tmp_path, CHAIN, features=(*OFFERED, DESTINATIONS)) as federation:
+        alpha, _, gamma = await federation.start("alpha", "beta", "gamma")
+        reader = await gamma.client("reader")
+        await reader.subscribe("weather")
+        await alpha.would_go("weather", {"gamma"})
+        await federation.stop("beta")
+        publisher = await alpha.client("publisher")
+        await publisher.publish("weather", "rain", depth=-1)
+        await federation.stop("alpha")
+        with closing(sqlite3.connect(alpha.store.path)) as db, db:
+            db.execute("DELETE FROM news")
+        [alpha] = await federation.start("alpha")
+        router = alpha.broker._router.federation
+        router.rerouting.minute()
+        router.see_to_destinations()
+        await federation.start("beta")
+        assert await reader.take() == "rain"
+
+
 async def test_unguaranteed_copies_that_a_link_cannot_hold_are_dropped_and_counted(tmp_path: Path) -> None:
     async with sites(tmp_path, PAIR) as federation:
         alpha, beta = await federation.start("alpha", "beta")

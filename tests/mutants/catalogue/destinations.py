@@ -176,9 +176,25 @@ MUTATIONS = [
     Mutation(
         name="a copy waits for a site that nobody has heard of for long",
         file="routing/federation/rerouting.py",
-        old=" or not exists(site))",
-        new=")",
+        old=" or not exists(site))\n",
+        new=")\n",
         tests=("tests/routing/federation/test_destinations_forgotten.py",),
+    ),
+    Mutation(
+        name="nothing waits for a site whose news is not attested for a while",
+        file="routing/federation/rerouting.py",
+        old="            and not is_doubted(site)",
+        new="",
+        tests=("tests/routing/federation/test_destinations_distrusted.py",),
+    ),
+    Mutation(
+        name="after a start nothing waits for a site of which no news is in the store",
+        file="routing/federation/federation.py",
+        old="                    self.spreading.doubt(site, now)\n",
+        new="                    pass\n",
+        tests=(
+            "tests/daemon/broker/test_federation.py::test_what_waits_for_a_site_is_kept_over_a_start_though_no_news_of_the_site_is",
+        ),
     ),
     Mutation(
         name="a new subscriber behind another on the same link is missed",
