@@ -121,7 +121,8 @@ class Itineraries:
             return None
         wanting = frozenset(wants.wanting("ALL", topic))
         sites = wanting.intersection(are_within).difference((server,))
-        untold = (site for site in are_within if not wants.tells(site))
+        # however far they are now: what waits for them does so until they say that they do not want it
+        untold = (site for site in {*are_within, *topology.sites} if not wants.tells(site))
         unsure = wants.unsure(topic).union(untold).difference((server,))
         others = frozenset(unsure.intersection(are_within).difference(sites))
         every = sorted(sites | others)
@@ -182,10 +183,10 @@ class Itineraries:
         self._wanted_long, self._wanted_before = self._wanted_before, self._wanted
         self._wanted = {topic: wanting for topic, wanting in self._wanted.items() if topic in self._held}
 
-    def is_nearest(self, site: str, found: Itinerary) -> bool:
-        """Whether, of all that want a message as this site may, none is nearer to one that wants it, too."""
+    def is_nearest(self, site: str, topic: str, found: Itinerary) -> bool:
+        """Whether, of those within depth that have wanted a topic for long, none is nearer to a new one."""
         distances = self._topology.ways.distances(site)
-        others = found.wanting.difference((site,))
+        others = found.sites.intersection(self.wanted_long(topic) or ()).difference((site,))
         own = distances.get(self._server, -1), self._server
         return all((distances[other], other) >= own for other in others if other in distances)
 

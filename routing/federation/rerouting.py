@@ -220,5 +220,5 @@ class Rerouting:
         if late and copy.hops[0] in self._topology.ways.reach(topic, copy.depth).hops:
             if not self._is_minutely:
                 return []
-            late = frozenset(site for site in late if itineraries.is_nearest(site, itinerary))
+            late = frozenset(site for site in late if itineraries.is_nearest(site, topic, itinerary))
         return sorted(late)

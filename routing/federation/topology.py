@@ -73,6 +73,11 @@ class Topology:
                 return False
         return self.wants.may_cross(sender, receiver, topic)
 
+    @property
+    def sites(self) -> Collection[str]:
+        """Those that say something of themselves, however far they are."""
+        return self._news.keys()
+
     def has_news(self, site: str) -> bool:
         """Whether a site has ever said anything of itself, and not been forgotten."""
         return site in self._news

@@ -197,6 +197,20 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="a late subscriber waits for another that is as late",
+        file="routing/federation/itineraries.py",
+        old="found.sites.intersection(self.wanted_long(topic) or ())",
+        new="found.sites",
+        tests=("tests/routing/federation/test_destinations_origin_lost.py",),
+    ),
+    Mutation(
+        name="who does not say what it wants, and is out of reach for a moment, is forgotten",
+        file="routing/federation/itineraries.py",
+        old="{*are_within, *topology.sites}",
+        new="are_within",
+        tests=("tests/routing/federation/test_destinations_wants.py",),
+    ),
+    Mutation(
         name="a new subscriber behind another on the same link is missed",
         file="routing/federation/arriving.py",
         old="            sent += self._destinations.send_to_late(copy, counted=counted)\n",

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from routing.peering.copies import PeerRules
 from routing.peering.leaves import HASH_BYTES, bucket_of, write_digest
 from tests.routing.federation.test_destinations import RING, know_all
 from tests.support.sites import Federation
@@ -77,3 +78,28 @@ def test_a_want_changes_the_plans_of_its_own_bucket_alone() -> None:
     changed = [number for number in range(200) if find(f"t{number}", -1) is not before[number]]
     assert 0 in changed
     assert {bucket_of(f"t{number}") for number in changed} == {bucket_of("t0")}
+
+
+def test_who_does_not_say_what_it_wants_is_waited_for_though_no_way_is_known_for_a_while() -> None:
+    """The peer on the way is none, and is one again."""
+    sites = Federation({("a", "b"), ("b", "x"), ("a", "y")})
+    sites.subscribe("x")
+    leaves = sites.routers["x"].federation.spreading._saying._leaves
+    leaves.seal = lambda: None  # type: ignore[method-assign] # as one that wants too much
+    know_all(sites)
+    federation = sites.routers["a"].federation
+    sites.cut("a", "b")
+    sites.publish("a", depth=-1)
+    sites.settle()
+    [copy] = federation.outlook.copies.values()
+    assert "x" in copy.destinations
+    federation.remove_peer("b", sites.now)
+    sites.take("a")
+    sites.pass_time(3.0)
+    sites.settle()
+    federation.set_peer("b", PeerRules())
+    sites.join("a", "b")
+    for _ in range(3):
+        sites.settle()
+        sites.pass_time(3.0)
+    assert sites.delivered["x", "m"] == 1
