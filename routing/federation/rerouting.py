@@ -171,17 +171,17 @@ class Rerouting:
             destinations.assign_again(copy, astray, tells=self._is_minutely)
 
     def _gone(self, copy: Copy, itinerary: Itinerary | None) -> list[str]:
-        """Destinations that do not want it any more, or of which nothing has been heard for long.
+        """Destinations that do not want it any more, are nobody's peer, or have not been heard of for long.
 
         Of the former nothing is known where destinations cannot be, nor of those whose news is not attested.
         """
-        exists, is_doubted = self._topology.exists, self._topology.is_doubted
+        is_linked, is_doubted = self._topology.is_ever_linked, self._topology.is_doubted
         wanting = None if itinerary is None else itinerary.wanting
         return [
             site
             for site, open in copy.destinations.items()
             if (self._is_minutely or (wanting is not None and not open.asked_by))
-            and ((wanting is not None and site not in wanting) or not exists(site))
+            and ((wanting is not None and site not in wanting) or not is_linked(site))
             and not is_doubted(site)
         ]
 

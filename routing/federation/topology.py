@@ -86,6 +86,10 @@ class Topology:
         """Whether there is a site, as far as it is no hearsay: it is a peer, or has said so itself."""
         return site in self._peers or site in self._news or site in self._doubted
 
+    def is_ever_linked(self, site: str) -> bool:
+        """Whether a site exists and is a peer of any, up or down; all are while this site has no peers."""
+        return self.exists(site) and (site in self.ways or not self._peers)
+
     def is_doubted(self, site: str) -> bool:
         """Whether what a site has said is not attested any more, so that its wants are not known."""
         return site in self._doubted

@@ -176,7 +176,7 @@ MUTATIONS = [
     Mutation(
         name="a copy waits for a site that nobody has heard of for long",
         file="routing/federation/rerouting.py",
-        old=" or not exists(site))\n",
+        old=" or not is_linked(site))\n",
         new=")\n",
         tests=("tests/routing/federation/test_destinations_forgotten.py",),
     ),
@@ -209,6 +209,20 @@ MUTATIONS = [
         old="{*are_within, *topology.sites}",
         new="are_within",
         tests=("tests/routing/federation/test_destinations_wants.py",),
+    ),
+    Mutation(
+        name="a copy waits for a site that is nobody's peer any more",
+        file="routing/federation/topology.py",
+        old="self.exists(site) and (site in self.ways or not self._peers)",
+        new="self.exists(site)",
+        tests=("tests/routing/federation/test_destinations_forgotten.py",),
+    ),
+    Mutation(
+        name="a site that has no peers for a while waits for nobody",
+        file="routing/federation/topology.py",
+        old="(site in self.ways or not self._peers)",
+        new="site in self.ways",
+        tests=("tests/routing/federation/test_destinations_forgotten.py",),
     ),
     Mutation(
         name="a new subscriber behind another on the same link is missed",

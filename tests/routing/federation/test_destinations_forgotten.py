@@ -64,3 +64,51 @@ def test_what_waits_for_a_site_that_nobody_has_heard_of_for_long_waits_at_its_pe
     sites.settle()
     assert sites.delivered["c", "m"] == 1
     assert not opened(sites, "b")
+
+
+def test_nobody_waits_for_a_site_that_is_no_peer_any_more() -> None:
+    """It is gone for good, and what it said last is still known; its peer alone knew that."""
+    sites = Federation({("a", "b"), ("b", "x"), ("b", "y")})
+    for name in "xy":
+        sites.subscribe(name)
+    sites.subscribe("a", "x:publisher@a", channel="publisher")
+    know_all(sites)
+    sites.cut("b", "x")
+    sites.cut("b", "y")
+    sites.settle()
+    sites.publish("a", depth=-1, receipt="ALL")
+    sites.settle()
+    sites.routers["b"].federation.remove_peer("x", sites.now)
+    sites.take("b")
+    for _ in range(2):
+        sites.settle()
+        sites.pass_time(60.0)
+    sites.settle()
+    assert [opened(sites, name) for name in "ab"] == [["y"], ["y"]]
+    sites.join("b", "y")
+    sites.settle()
+    sites.commit("y", "m")
+    sites.settle()
+    assert sites.receipts == ["1/1"]
+
+
+def test_a_site_that_has_no_peers_for_a_while_keeps_what_it_holds() -> None:
+    """As one that starts without its keys, or its file of peers."""
+    sites = Federation({("a", "b")})
+    sites.subscribe("b")
+    know_all(sites)
+    sites.cut("a", "b")
+    sites.settle()
+    sites.publish("a", depth=-1)
+    federation = sites.routers["a"].federation
+    peers = dict(federation.forwarding.peers)
+    federation.forwarding.peers.clear()
+    federation.topology.links_changed()
+    for _ in range(3):
+        sites.pass_time(60.0)
+    assert opened(sites, "a") == ["b"]
+    federation.forwarding.peers.update(peers)
+    federation.topology.links_changed()
+    sites.join("a", "b")
+    sites.settle()
+    assert sites.delivered["b", "m"] == 1
