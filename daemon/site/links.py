@@ -49,7 +49,7 @@ REFUSED_SHOWN_MAX: Final = 10
 IN_NEWS: Final[tuple[str, ...]] = ()
 """What this site says that it knows not only to its peers, but also to all sites, in its news.
 
-`routing.peering.news.DESTINATIONS` is not among it: what that brings has not been proven long enough yet.
+`routing.peering.news.DESTINATIONS` is not among it: routing/README.md says what is lacking for that.
 """
 
 _INSTALLATION_WORD: Final = r"[0-9a-f]{32}"
