@@ -46,6 +46,8 @@ mount -t tmpfs -o mode=1777 tmp "$root/tmp"
 # Nothing of this machine's own journal, and none of its policies on what packages may start.
 rm -rf "$root/var/log/journal" "$root/usr/sbin/policy-rc.d"
 mkdir "$root/var/log/journal"
+# After each package dpkg would have an index made of the man pages of all this machine.
+rm -f "$root/var/lib/man-db/auto-update"
 hostname machine
 ip link set lo up
 cd "$root"
