@@ -114,11 +114,11 @@ async def test_a_nack_may_be_part_of_a_transaction(
 async def test_an_ack_whose_lock_was_lost_undoes_the_whole_transaction(
     ada: StompClient, reader: StompClient
 ) -> None:
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.send("SEND", SEND, b"done")
     await ada.subscribe("/queue/in", ack="client-individual", visibility="0.05")
     await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, b"work")
     message = await ada.expect("MESSAGE")
-    await ada.ask("BEGIN", {"transaction": "t"})
-    await ada.send("SEND", SEND, b"done")
     await ada.send("ACK", {"id": message.headers["ack"], "transaction": "t"})
     await ada.expect("MESSAGE", delivery_count="2")
     await ada.send("COMMIT", {"transaction": "t", "receipt": "r"})
