@@ -2,9 +2,7 @@
 
 import random
 import shutil
-import tempfile
 from collections.abc import Awaitable, Callable, Iterable
-from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -25,19 +23,12 @@ from routing.rights import EVERYTHING, RightsTable
 from tests.sim.machine import Gone, Machine, SimClock, SimHopLog
 from tests.sim.network import Network
 from tests.sim.scenario import QUEUE_MESSAGES_MAX
+from tests.support.new_store import empty_store
 from tests.support.notary import NamedNotary
 
 ACCOUNT = "ada"
 RETENTION_S = 1e12
 """The age of a file is told by the real clock, so none is ever too old."""
-
-
-@cache
-def _empty_store() -> bytes:
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "smqpd.db"
-        Store(path).close()
-        return path.read_bytes()
 
 
 class Everyone:
@@ -140,7 +131,7 @@ class Site:
     async def _process(self, started: Callable[[], None]) -> None:
         directory, machine, settings = self.machine.directory, self.machine, self._settings
         if not (directory / "smqpd.db").exists():
-            write_new(directory / "smqpd.db", _empty_store())
+            write_new(directory / "smqpd.db", empty_store())
             sync_directory(directory)
 
         def clock(mark: tuple[float, float, str, float]) -> SimClock:

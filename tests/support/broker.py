@@ -18,6 +18,7 @@ from daemon.settings import Limits, QueueSettings, Quotas, Settings, SiteSetting
 from daemon.store.store import Store
 from routing.hops import HopRecord
 from routing.message import Message, Section
+from tests.support.new_store import put_store
 
 SERVER = "a.example"
 _HASH = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$c2FsdHNhbHRzYWx0c2FsdHNhbHRzYWx0c2FsdHNhbHQ"
@@ -172,6 +173,7 @@ async def virtual_site(
         quotas=quotas or Quotas(),
     )
     accounts = Accounts(accounts_file, server)
+    put_store(directory)
     # no gathering: these clocks move when a test says so
     async with opened_broker(every, accounts, clock=VirtualClock, gather_max_s=0.0) as opened:
         await opened.start(*chores)

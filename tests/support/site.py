@@ -20,6 +20,7 @@ from daemon.operations.site import SiteOperations
 from daemon.settings import Limits, QueueSettings, Quotas, Settings, SiteSettings
 from daemon.system.mishaps import Mishaps
 from routing.rights import Operating
+from tests.support.new_store import put_store
 from tests.support.passwords import cheap_hash
 
 PASSWORD = "correct horse"
@@ -149,6 +150,7 @@ async def running_site(
         quotas=quotas or Quotas(),
     )
     accounts = Accounts(accounts_file, SERVER)
+    put_store(directory)
     # no gathering: where a test stops the clock, nothing would end the wait
     async with opened_broker(settings, accounts, gather_max_s=0.0) as opened:
         await opened.start()

@@ -22,6 +22,7 @@ from daemon.system.mishaps import Mishaps
 from routing import decisions as d
 from routing.door import Door
 from routing.errors import Refusal
+from tests.support.new_store import put_store
 from tests.support.router_machine import RouterMachine
 from tests.support.router_promises import SERVER, SETTINGS, Backing, ObservedClient, ObservedRouter
 
@@ -57,6 +58,7 @@ class Disk(Backing):
 
     def start(self, boot: int, now: float) -> ObservedRouter:
         self.clock.site_time = now
+        put_store(self.path)
         self.store = Store(self.path / "smqpd.db")
         site = self.store.site
         self.hops = HopLog.open(
