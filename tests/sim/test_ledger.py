@@ -4,7 +4,7 @@ import pytest
 
 from tests.sim.balance import Facts
 from tests.sim.ledger import Ledger
-from tests.sim.promises import note_lost_deaths
+from tests.sim.promises import judge, note_lost_deaths
 from tests.sim.scenario import Reader, draw
 
 SCENARIO = draw(1151)
@@ -70,3 +70,17 @@ def test_only_where_a_log_has_lost_something_the_last_return_tells_that_a_messag
         ledger.hold_is(reader, MESSAGE.key, ledger.holds[reader.key, MESSAGE.key], "returned")
     note_lost_deaths(ledger, facts, MESSAGE, "x")
     assert bool(facts.dead["x"]) == is_dead
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_what_is_removed_on_its_way_may_be_nowhere(is_removed: bool) -> None:
+    """Who knows that it is removed does not take it: each site only says that it has handed it on."""
+    ledger, facts = Ledger(SCENARIO, lambda: 0.0), Facts()
+    message = next(one for one in SCENARIO.publications if one.mode == "ONE" and one.guarantee)
+    told = ledger.told[message.key]
+    told.accepted, told.removed = True, is_removed
+    told.smuids.add(SMUID)
+    facts.ended[SMUID]["forwarded"] = 2
+    judge(ledger, {}, facts)
+    missed = f"{message.key} ({SMUID}) of mode ONE is nowhere: {{'forwarded': 2}}"
+    assert (missed in ledger.violations) != is_removed

@@ -201,6 +201,10 @@ class World:
             down = [status.peer for status in site.manager.status() if status.state != "up"]
             if down:
                 yield f"{name} has no link to {', '.join(down)}"
+            # also one whose connection has died unnoticed is a link, which what waits for it will find out
+            behind = [status.peer for status in site.manager.status() if status.waiting or status.in_flight]
+            if behind:
+                yield f"{', '.join(behind)} has not had all that {name} has for it"
             broker = site.broker
             if router._state.out or broker.store_failed or not broker.idle or site.machine.has_unwritten:
                 yield f"{name} has decisions to carry out"
