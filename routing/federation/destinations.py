@@ -20,6 +20,8 @@ until then, whoever else is asked meanwhile: each site on the way is a second so
                                          who were asked are told: `unwanted`
     a site begins to want it             where the timeout is stated, the site where it began sees to it;
                                          where that cannot be reached, whoever holds it
+    one comes to be seen to, while       it goes after these, see `turns`
+    others of its topic are looked at
     a peer asks for a receipt, too       those that were asked for without one are so once more, to be counted
 
 While some are left, it is stored within a minute that others have it: as a rule all have it in a moment, and
@@ -36,6 +38,7 @@ from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.itineraries import Itineraries
 from routing.federation.seen_through import SeenThrough
 from routing.federation.topology import Topology
+from routing.federation.turns import Turns
 from routing.federation.words import SEEN_TO_MAX, DestinationWords
 from routing.lifecycle import Lifecycle, advance
 from routing.link.codec import are_destinations
@@ -64,6 +67,7 @@ class Destinations:
         topology: Topology,
         itineraries: Itineraries,
         words: DestinationWords,
+        turns: Turns,
     ) -> None:
         self._state = state
         self._forwarding = forwarding
@@ -72,6 +76,7 @@ class Destinations:
         self._topology = topology
         self._itineraries = itineraries
         self._words = words
+        self._turns = turns
         self.seen_through = SeenThrough()
 
     # -- who is to have it ------------------------------------------------------------------------
@@ -106,6 +111,8 @@ class Destinations:
         if found is None or self._itineraries.late_by(topic, depth, found):
             return None
         self._destine(copy, found.destinations)
+        if self._joins_the_end(copy):
+            return []
         return self._send(copy, found.by_peer, counted=counted)
 
     def take_on(self, copy: Copy, peer: str, sites: Iterable[str], *, counted: bool) -> list[int]:
@@ -277,6 +284,10 @@ class Destinations:
     def _assign(self, copy: Copy, sites: Iterable[str], *, counted: bool, tells: bool = True) -> list[int]:
         """Ask a peer on a shortest way to see to each; where there is none, tell those who asked."""
         open = copy.destinations
+        if self._joins_the_end(copy):
+            for site in sites:
+                open[site].via = ""
+            return []
         shut = {
             site: (*open[site].asked_by, *open[site].refused)
             for site in sites
@@ -291,6 +302,17 @@ class Destinations:
                     self._words.note(peer, "no-way", copy.smuid, site)
                 known.via = ""
         return self._send(copy, by_peer, counted=counted)
+
+    def _joins_the_end(self, copy: Copy) -> bool:
+        """Whether others of its topic are still to be given to peers, which it is not to overtake.
+
+        One without a guarantee is not kept for that.
+        """
+        if not copy.destinations or not self._turns.is_behind(copy):
+            return False
+        self._turns.join(copy)
+        self.keep(copy)
+        return True
 
     def _send(self, copy: Copy, by_peer: Mapping[str, list[str]], *, counted: bool) -> list[int]:
         open, sent = copy.destinations, list[int]()

@@ -6,6 +6,7 @@ heard        what peers say of that
 words        what they are told of it
 seen_through who has what was seen to, and is not held any more
 rerouting    what is made of that when links and wants change
+turns        in what order copies are looked at then
 itineraries  who is to have what begins here, and by which peers
 ways         the ways to all sites
 topology     what is known of their links and wants
@@ -45,6 +46,7 @@ from routing.federation.own_wants import OwnWants
 from routing.federation.rerouting import Rerouting
 from routing.federation.spreading import Spreading
 from routing.federation.topology import Topology
+from routing.federation.turns import Turns
 from routing.federation.words import DestinationWords
 from routing.lifecycle import Lifecycle, advance
 from routing.message import DEPTH_UNLIMITED
@@ -107,8 +109,9 @@ class Federation:
             state.server, self.forwarding.peers, self.interest, self.topology, state.crossing.by_topic
         )
         self._words = DestinationWords(state, self.forwarding.peers)
+        turns = Turns(state.crossing, self.topology)
         self.destinations = Destinations(
-            state, self.forwarding, lifecycle, receipts, self.topology, self._itineraries, self._words
+            state, self.forwarding, lifecycle, receipts, self.topology, self._itineraries, self._words, turns
         )
         self._heard = DestinationsHeard(
             self.forwarding.peers, lifecycle, receipts, self._itineraries, self.destinations, self._words
@@ -121,6 +124,7 @@ class Federation:
             self.topology,
             self._itineraries,
             self.destinations,
+            turns,
         )
         self._own_wants = OwnWants(state.matching, self.interest, self.spreading)
         self.outlook = Outlook(

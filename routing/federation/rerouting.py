@@ -1,12 +1,10 @@
 """What is made of destinations when links and wants change: those whose way is broken are given to others.
 
-Of a link all copies are looked at once, those with open destinations first; of a want those of its topics. A
-thousand at a time: the site goes on with everything else in between.
+Of a link all copies are looked at once, of a want those of its topics, see `turns`. So many at a time: the
+site goes on with everything else in between.
 """
 
 import math
-from collections import deque
-from collections.abc import Iterable
 from typing import Final
 
 from routing.federation.destinations import Destinations
@@ -14,6 +12,7 @@ from routing.federation.forwarding import Forwarding
 from routing.federation.itineraries import Itineraries, Itinerary
 from routing.federation.known_wants import Touched
 from routing.federation.topology import Topology
+from routing.federation.turns import Turns
 from routing.lifecycle import Lifecycle
 from routing.patterns import is_pattern
 from routing.peering.copies import UNKNOWN, Copy
@@ -45,6 +44,7 @@ class Rerouting:
         topology: Topology,
         itineraries: Itineraries,
         destinations: Destinations,
+        turns: Turns,
     ) -> None:
         self._state = state
         self._forwarding = forwarding
@@ -53,11 +53,9 @@ class Rerouting:
         self._topology = topology
         self._itineraries = itineraries
         self._destinations = destinations
-        self._seen = -1  # version of the topology
-        self._todo: deque[Copy] = deque()
-        self._minutes = self._minutes_seen = 0
-        self._is_minutely = self._is_due = False
-        self._touched: dict[str, None] = {}  # topics that others have come to want, or want no more
+        self._turns = turns
+        self._minutes = 0
+        self._is_due = False
         topology.listeners.append(self._wants_changed)
         self._unwanted: list[Entry] = []  # copies whose receipts may be known since
 
@@ -87,6 +85,7 @@ class Rerouting:
     def minute(self) -> None:
         """A minute is over: where there was no way, there may be one now."""
         self._minutes += 1
+        self._turns.minute()
         self._itineraries.minute()
         for name, topic in self._itineraries.passed_over():
             if (peer := self._forwarding.peers.get(name)) is not None:
@@ -94,45 +93,25 @@ class Rerouting:
                 self._forwarding.pull(peer, topic, self._destinations.are_known)
 
     def _wants_changed(self, touched: Touched) -> None:
-        crossing = self._state.crossing
+        crossing, topics = self._state.crossing, list[str]()
         for name in touched.names if crossing.destined else ():
             if is_pattern(name):
-                self._touched |= dict.fromkeys(crossing.topics.under(name))
+                topics += crossing.topics.under(name)
             elif name in crossing.by_topic:
-                self._touched[name] = None
-
-    @property
-    def _is_behind(self) -> bool:
-        """Something has changed since the copies in `_todo` were found."""
-        has_changed = self._seen != self._topology.version or self._minutes_seen != self._minutes
-        return has_changed or bool(self._touched)
-
-    def _find_todo(self) -> None:
-        self._is_minutely = self._minutes_seen != self._minutes
-        destined = self._state.crossing.destined
-        copies: Iterable[Copy] = destined.values()
-        if self._seen == self._topology.version and not self._is_minutely:
-            topics = (self._state.crossing.by_topic.get(topic, {}) for topic in self._touched)
-            copies = [destined[id] for of_topic in topics for id in of_topic if id in destined]
-        self._seen, self._minutes_seen = self._topology.version, self._minutes
-        self._touched.clear()
-        self._todo.extend(copy for copy in copies if copy.destinations)
-        self._todo.extend(copy for copy in copies if not copy.destinations and copy.entry.flags & STATED)
+                topics.append(name)
+        self._turns.changed(topics)
 
     def reconsider(self) -> None:
         """Links or wants may have changed: see that all destinations are on their way."""
-        if not self._todo:
-            if not self._state.crossing.destined:
-                self._seen, self._minutes_seen = self._topology.version, self._minutes
-                return
-            if not self._is_behind:
-                return
-            self._find_todo()
-        for _ in range(min(AT_ONCE, len(self._todo))):
-            copy = self._todo.popleft()
-            if not copy.entry.flags & (GONE | EXPIRED):
+        turns = self._turns
+        for _ in range(AT_ONCE if turns else 0):
+            if (copy := turns.next()) is None:
+                break
+            is_stated = copy.seen_to is not None and copy.entry.flags & STATED
+            if (copy.destinations or is_stated) and not copy.entry.flags & (GONE | EXPIRED):
                 self._reconsider(copy)
-        self._is_due = bool(self._todo or self._unwanted or self._is_behind)
+        turns.end()
+        self._is_due = bool(turns or self._unwanted)
         if self._is_due:
             self._state.wake_at = 0.0
 
@@ -162,13 +141,14 @@ class Rerouting:
             destinations.forget(copy, gone)
             self._lifecycle.unwanted(entry, tuple(gone))
             self._unwanted.append(entry)
-        if self._is_minutely:
+        if self._turns.is_minutely:
             self._allow_again(copy)
             self._give_up_waiting(copy)
             if copy.is_stale:
                 destinations.keep(copy)
         if copy.destinations and (astray := destinations.astray(copy)):
-            destinations.assign_again(copy, astray, tells=self._is_minutely)
+            tells = self._turns.take_joined(copy) or self._turns.is_minutely
+            destinations.assign_again(copy, astray, tells=tells)
 
     def _gone(self, copy: Copy, itinerary: Itinerary | None) -> list[str]:
         """Destinations that do not want it any more, are nobody's peer, or have not been heard of for long.
@@ -180,7 +160,7 @@ class Rerouting:
         return [
             site
             for site, open in copy.destinations.items()
-            if (self._is_minutely or (wanting is not None and not open.asked_by))
+            if (self._turns.is_minutely or (wanting is not None and not open.asked_by))
             and ((wanting is not None and site not in wanting) or not is_linked(site))
             and not is_doubted(site)
         ]
@@ -212,13 +192,13 @@ class Rerouting:
         """
         itineraries, topic = self._itineraries, copy.entry.topic.name
         if not copy.hops:
-            late = itinerary.destinations if self._is_minutely else itinerary.sites
+            late = itinerary.destinations if self._turns.is_minutely else itinerary.sites
             return sorted(late - (copy.seen_to or frozenset()))
         itineraries.note(topic, itinerary)
         late = itinerary.sites - (copy.seen_to or frozenset()) - (itineraries.wanted_long(topic) or _NOBODY)
         late = late.difference(copy.hops)
         if late and copy.hops[0] in self._topology.ways.reach(topic, copy.depth).hops:
-            if not self._is_minutely:
+            if not self._turns.is_minutely:
                 return []
             late = frozenset(site for site in late if itineraries.is_nearest(site, topic, itinerary))
         return sorted(late)

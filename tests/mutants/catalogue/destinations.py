@@ -247,4 +247,18 @@ MUTATIONS = [
             "tests/routing/federation/test_destinations_late.py::test_who_comes_nearer_later_is_no_late_subscriber",
         ),
     ),
+    Mutation(
+        name="what is published while a backlog is given to another peer overtakes it",
+        file=DESTINATIONS,
+        old="        if not copy.destinations or not self._turns.is_behind(copy):\n",
+        new="        if True:\n",
+        tests=("tests/routing/federation/test_destinations_order.py",),
+    ),
+    Mutation(
+        name="a backlog whose way breaks while it is given to a peer goes on from where it is",
+        file="routing/federation/turns.py",
+        old="        if self._topic in self._topics and not self.is_minutely:\n",
+        new="        if False:\n",
+        tests=("tests/routing/federation/test_destinations_order.py",),
+    ),
 ]

@@ -1,0 +1,102 @@
+"""In what order copies are looked at where links or wants have changed: topic by topic, the oldest first.
+
+What begins, comes or is given back of a topic that waits for its turn, or has it, goes when all have been
+looked at that were there before. So it overtakes none of these on the way that they are given. Source:
+routing contract 5.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from routing.federation.topology import Topology
+from routing.peering.copies import Copy
+from routing.peering.crossing import Crossing
+
+
+class Turns:
+    """Tell it what has changed but links, which it sees itself.
+
+    Attributes:
+        is_minutely: a minute is over since the copies that are looked at were so last.
+    """
+
+    def __init__(self, crossing: Crossing, topology: Topology) -> None:
+        self.is_minutely = False
+        self._crossing = crossing
+        self._topology = topology
+        self._seen = -1  # version of the topology
+        self._topics: dict[str, bool] = {}  # that wait, and whether for the minute
+        self._topic = ""  # whose turn it is
+        self._copies: deque[Copy] = deque()  # of that, those that are left
+        self._looked_at: Copy | None = None
+        self._joined: set[int] = set()
+
+    def __bool__(self) -> bool:
+        self._look_at_links()
+        return bool(self._topics or self._copies)
+
+    def changed(self, topics: Iterable[str]) -> None:
+        """These are to be looked at, from their oldest copies on.
+
+        One that has its turn begins anew, but each minute is gone through to the end, whatever changes.
+        """
+        for topic in topics:
+            self._topics.setdefault(topic, False)
+        if self._topic in self._topics and not self.is_minutely:
+            self._copies.clear()
+
+    def minute(self) -> None:
+        """All are to be looked at."""
+        self._topics = dict.fromkeys((*self._topics, *self._all()), True)
+
+    def _look_at_links(self) -> None:
+        if self._seen != self._topology.version:
+            self._seen = self._topology.version
+            self.changed(self._all())
+
+    def _all(self) -> list[str]:
+        """Those with open destinations first; of these, those with few copies, which many would delay."""
+        if not self._crossing.destined:
+            return []
+        by_topic = self._crossing.by_topic
+        open = [topic for topic, held in by_topic.items() if any(copy.destinations for copy in held.values())]
+        open.sort(key=lambda topic: len(by_topic[topic]))
+        return list(dict.fromkeys((*open, *by_topic)))
+
+    def next(self) -> Copy | None:
+        """The copy that is looked at now; None where none is left."""
+        while not self._copies:
+            if not self._topics:
+                self.end()
+                return None
+            self._topic = next(iter(self._topics))
+            self.is_minutely = self._topics.pop(self._topic)
+            self._copies.extend(self._crossing.by_topic.get(self._topic, {}).values())
+        self._looked_at = self._copies.popleft()
+        return self._looked_at
+
+    def end(self) -> None:
+        """No copy is looked at any more for now."""
+        self._looked_at = None
+        if not self._copies:
+            self._topic, self.is_minutely = "", False
+            if not self._topics:
+                self._joined.clear()
+
+    def is_behind(self, copy: Copy) -> bool:
+        """Whether a copy, other than that which is looked at, may overtake some that wait for their turn."""
+        self._look_at_links()
+        topic = copy.entry.topic.name
+        return (topic in self._topics or topic == self._topic) and copy is not self._looked_at
+
+    def join(self, copy: Copy) -> None:
+        """A copy is to be looked at after all others of its topic that are to be."""
+        self._joined.add(copy.entry.id)
+        if copy.entry.topic.name == self._topic:
+            self._copies.append(copy)
+
+    def take_joined(self, copy: Copy) -> bool:
+        """Whether it has joined these, and nobody has been told whether there is a way for it."""
+        joined = copy.entry.id in self._joined
+        self._joined.discard(copy.entry.id)
+        return joined
