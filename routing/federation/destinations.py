@@ -449,7 +449,7 @@ class Destinations:
         for site, open in copy.destinations.items():
             if open.via == peer:
                 self._words.note(peer, "still", copy.smuid, site)
-            elif not open.via and peer in open.asked_by:
+            elif not open.via and peer in open.asked_by and not self._turns.has_joined(copy):
                 self._words.note(peer, "no-way", copy.smuid, site)
 
 

@@ -5,10 +5,11 @@ site goes on with everything else in between.
 """
 
 import math
+from collections import deque
 from typing import Final
 
 from routing.federation.destinations import Destinations
-from routing.federation.forwarding import Forwarding
+from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.itineraries import Itineraries, Itinerary
 from routing.federation.known_wants import Touched
 from routing.federation.topology import Topology
@@ -56,23 +57,42 @@ class Rerouting:
         self._turns = turns
         self._minutes = 0
         self._is_due = False
+        self._come_up: dict[str, deque[Copy]] = {}  # peers, and what is to be compared
         topology.listeners.append(self._wants_changed)
         self._unwanted: list[Entry] = []  # copies whose receipts may be known since
 
     def link_up(self, peer: str) -> None:
         """A link is up: ask what its peer still sees to of what it has acknowledged."""
-        knows = self._forwarding.peers[peer].knows_destinations
-        for copy in self._state.crossing.destined.values():
-            if not copy.destinations:
-                continue
-            forward = copy.forwards.get(peer)
-            is_answered = forward is None or not forward.unacknowledged
-            for open in copy.destinations.values():
-                open.refused = tuple(other for other in open.refused if other != peer)
-                if open.via == peer and is_answered and not knows:
-                    open.via = ""  # one of an earlier version tells of none: it is sent it once more
-            if is_answered and knows:
-                self._destinations.compare(peer, copy)
+        self._come_up[peer] = deque(self._state.crossing.destined.values())
+
+    def _compare(self) -> None:
+        """So do some of the copies that were held when links came up."""
+        left = AT_ONCE
+        for name, copies in list(self._come_up.items()):
+            peer = self._forwarding.peers.get(name)
+            while copies and left and peer is not None and peer.up:
+                left -= 1
+                copy = copies.popleft()
+                if copy.destinations and not copy.entry.flags & (GONE | EXPIRED):
+                    self._compare_with(peer, copy)
+            if left:
+                del self._come_up[name]
+
+    def _compare_with(self, peer: Peer, copy: Copy) -> None:
+        forward = copy.forwards.get(peer.name)
+        is_answered = forward is None or not forward.unacknowledged
+        is_free = False
+        for open in copy.destinations.values():
+            if peer.name in open.refused:
+                open.refused = tuple(other for other in open.refused if other != peer.name)
+                is_free = True
+            if open.via == peer.name and is_answered and not peer.knows_destinations:
+                open.via = ""  # one of an earlier version tells of none: it is sent it once more
+                is_free = True
+        if is_answered and peer.knows_destinations:
+            self._destinations.compare(peer.name, copy)
+        if is_free:
+            self._turns.changed((copy.entry.topic.name,))
 
     def peer_removed(self, peer: str) -> None:
         """Whoever is no peer any more sees to nothing, and has nothing told."""
@@ -104,6 +124,8 @@ class Rerouting:
     def reconsider(self) -> None:
         """Links or wants may have changed: see that all destinations are on their way."""
         turns = self._turns
+        if self._come_up:
+            self._compare()
         for _ in range(AT_ONCE if turns else 0):
             if (copy := turns.next()) is None:
                 break
@@ -111,7 +133,7 @@ class Rerouting:
             if (copy.destinations or is_stated) and not copy.entry.flags & (GONE | EXPIRED):
                 self._reconsider(copy)
         turns.end()
-        self._is_due = bool(turns or self._unwanted)
+        self._is_due = bool(turns or self._unwanted or self._come_up)
         if self._is_due:
             self._state.wake_at = 0.0
 

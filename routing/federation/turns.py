@@ -95,8 +95,12 @@ class Turns:
         if copy.entry.topic.name == self._topic:
             self._copies.append(copy)
 
+    def has_joined(self, copy: Copy) -> bool:
+        """Whether nobody has looked at a copy since it joined these."""
+        return copy.entry.id in self._joined
+
     def take_joined(self, copy: Copy) -> bool:
         """Whether it has joined these, and nobody has been told whether there is a way for it."""
-        joined = copy.entry.id in self._joined
+        joined = self.has_joined(copy)
         self._joined.discard(copy.entry.id)
         return joined

@@ -261,4 +261,11 @@ MUTATIONS = [
         new="        if False:\n",
         tests=("tests/routing/federation/test_destinations_order.py",),
     ),
+    Mutation(
+        name="all that waits is compared with a peer at once when its link comes up",
+        file="routing/federation/rerouting.py",
+        old="                left -= 1\n",
+        new="",
+        tests=("tests/routing/federation/test_destinations_order.py",),
+    ),
 ]

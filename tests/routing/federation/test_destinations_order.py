@@ -5,6 +5,7 @@ import math
 import pytest
 
 from routing.federation import rerouting
+from routing.peering.decisions import TellDestinations
 from tests.routing.federation.test_destinations import know_all
 from tests.support.sites import Federation
 
@@ -95,3 +96,28 @@ def test_another_topic_does_not_wait_for_a_backlog(sites: InOrder) -> None:
     sites.join("a", peer)
     sites.publish("a", "m", "other", depth=-1)
     assert any(arrival.topic == "other" for _, arrival in sites.bulk["a", peer])
+
+
+def test_what_a_peer_still_sees_to_is_asked_in_pieces(sites: InOrder) -> None:
+    sites.cut("d", "x")
+    sites.cut("c", "x")
+    sites.cut("b", "x")
+    sites.join("a", "b")
+    _take_and_settle(sites)
+    sites.cut("a", "b")
+    sites.join("a", "b")
+    assert 0 < _asked(sites) <= 10
+    for _ in range(BACKLOG):
+        sites.take("a")
+    assert _asked(sites) == BACKLOG
+
+
+def _take_and_settle(sites: InOrder) -> None:
+    for _ in range(BACKLOG):
+        sites.take("a")
+        sites.settle()
+
+
+def _asked(sites: InOrder) -> int:
+    told = [told for told in sites.control["a", "b"] if isinstance(told, TellDestinations)]
+    return sum(len(each.sites) for each in told if each.word == "still")
