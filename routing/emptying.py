@@ -103,9 +103,14 @@ class Emptying(Task):
                 left -= self._end(id, now)
         return left
 
+    def _is_for_others(self, entry: Entry) -> bool:
+        """Whether nobody here is to have it, and peers see that all others have."""
+        copy = self._state.crossing.destined.get(entry.id)
+        return copy is not None and copy.is_passed_on
+
     def _end(self, id: int, now: float) -> bool:
         entry: Entry | None = self._state.entries.get(id)
-        if entry is None:
+        if entry is None or self._is_for_others(entry):
             return False
         try:
             self._deliveries.remove(entry, now)

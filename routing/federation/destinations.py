@@ -322,6 +322,7 @@ class Destinations:
                     known.via = peer
                     if peer not in known.asked:
                         known.asked += (peer,)
+            copy.denied_by.discard(peer)
             sent.append(self._forwarding.send_for(copy, peer, sites, counted=counted))
         return sent
 
@@ -330,6 +331,7 @@ class Destinations:
     def acknowledged(self, copy: Copy, peer: str, outcome: TransferOutcome) -> list[str]:
         """A peer has answered for a copy: note who has it; returns the sites that it does not see to."""
         if outcome == "denied":
+            copy.denied_by.add(peer)
             return self.refused(copy, peer, copy.via(peer))
         known = self._forwarding.peers.get(peer)
         # one that knows no destinations has sent it wherever it is wanted, and tells of none

@@ -93,6 +93,7 @@ class DestinationsHeard:
     def _hear_again(self, copy: Copy, peer: str, sites: list[str]) -> None:
         told = frozenset(sites)
         again = [site for site in copy.via(peer) if site in told]
+        copy.denied_by.add(peer)
         for site in again:
             copy.destinations[site].via = ""
         self._destinations.give(copy, again)

@@ -6,7 +6,7 @@ import msgspec
 
 from routing.link.units import TransferOutcome
 from routing.message import DEPTH_UNLIMITED, DeliveryMode, Message
-from routing.queue import Entry
+from routing.queue import EXPIRED, STATED, Entry
 
 FOREVER: Final = 10 * 366 * 86_400.0
 """Seconds for which the Smuid of a state message is remembered."""
@@ -100,7 +100,8 @@ class Copy(msgspec.Struct):
         source: the peer that it first came from; "" for one of our own.
         forwards: by peer.
         custody_to: mode ONE: the peer it is being handed to; "" while it is ours alone.
-        denied_by: mode ONE: peers that would not have it, and have not been offered it again yet.
+        denied_by: peers that would not have it, or hold it no more, and have not been offered it again yet;
+            of mode ALL, those of copies with destinations.
         destinations: by site, those that this site is to see to and that are not known to have it.
         seen_to: all that it ever was to see to; None where the copy goes wherever it is wanted.
         uncounted: of these, those that nobody was asked to count for a receipt, as far as is known.
@@ -123,6 +124,16 @@ class Copy(msgspec.Struct):
     def via(self, peer: str) -> list[str]:
         """The destinations that a peer is to see to."""
         return [site for site, open in self.destinations.items() if open.via == peer]
+
+    @property
+    def is_passed_on(self) -> bool:
+        """Whether this site is but one more source of it: peers have taken it for all to whom it is due."""
+        entry, destinations = self.entry, self.destinations
+        # each subscription and each transfer that is not answered is due besides
+        if not destinations or entry.due != len(destinations) or entry.flags & (STATED | EXPIRED):
+            return False
+        has_taken = self.forwards.keys() - self.denied_by
+        return all(not has_taken.isdisjoint(open.asked) for open in destinations.values())
 
 
 class Seen(msgspec.Struct):

@@ -268,4 +268,25 @@ MUTATIONS = [
         new="",
         tests=("tests/routing/federation/test_destinations_order.py",),
     ),
+    Mutation(
+        name="to empty a topic takes from others what the site has passed on",
+        file="routing/emptying.py",
+        old=" or self._is_for_others(entry)",
+        new="",
+        tests=("tests/routing/federation/test_destinations_held.py",),
+    ),
+    Mutation(
+        name="what no peer would have cannot be removed",
+        file="routing/federation/destinations.py",
+        old="            copy.denied_by.add(peer)\n",
+        new="",
+        tests=("tests/routing/federation/test_destinations_held.py",),
+    ),
+    Mutation(
+        name="to empty a topic leaves what is kept for whoever joins",
+        file="routing/peering/copies.py",
+        old="entry.flags & (STATED | EXPIRED)",
+        new="entry.flags & EXPIRED",
+        tests=("tests/routing/federation/test_destinations_held.py",),
+    ),
 ]
