@@ -33,6 +33,7 @@ from routing.message import DeliveryMode, Message
 from routing.peering.copies import Answered
 from routing.queue import (
     COUNTED,
+    CROSSES,
     DELAYED,
     EXPIRED,
     GONE,
@@ -307,7 +308,10 @@ class Lifecycle:
         subscription.attempts.pop(entry.id, None)
         if ended:
             self._state.let_go(entry)
-        elif entry.flags & GUARANTEED and (subscription.options.durable or entry.flags & RECEIPT):
+            return
+        if entry.flags & CROSSES:
+            self._state.crossing.weigh(entry)
+        if entry.flags & GUARANTEED and (subscription.options.durable or entry.flags & RECEIPT):
             # another start would not know a subscription that ends with its session
             has_it = event != "dead" and not subscription.joined_after(entry)
             state.out.append(MarkDone(entry.id, subscription.id, has_it))
@@ -327,6 +331,7 @@ class Lifecycle:
             entry.topic = state.topic(entry.topic.name)
             self._state.hold(entry, "", now)
             self._state.is_by_age = False
+        self._state.crossing.weigh(entry)
         if entry.flags & RECEIPT:
             self._receipts.undo(entry, subscription, had_it=event == "committed")
 
@@ -340,6 +345,8 @@ class Lifecycle:
             entry.topic.traffic.expired += 1
             self._state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
             self._state.let_go(entry)
+        else:
+            self._state.crossing.weigh(entry)
 
     def withheld(self, entry: Entry, subscription: Subscription, why: str, now: float) -> None:
         """Note that a copy of mode ALL is not for a subscription that it was with, which goes on."""
@@ -356,6 +363,8 @@ class Lifecycle:
         )
         if ended:
             self._state.let_go(entry)
+        else:
+            self._state.crossing.weigh(entry)
 
     def arrived(self, entry: Entry, peer: str, sites: tuple[str, ...]) -> None:
         """Note that sites have a copy of mode ALL that this site was to see to, as a peer tells."""
@@ -365,6 +374,8 @@ class Lifecycle:
         self._state.out.append(Record("arrived", entry, peer=peer, destinations=sites, final=ended))
         if ended:
             self._state.let_go(entry)
+        else:
+            self._state.crossing.weigh(entry)
 
     def unwanted(self, entry: Entry, sites: tuple[str, ...]) -> None:
         """Note that sites are not to have a copy of mode ALL any more that this site was to see to."""
@@ -375,6 +386,8 @@ class Lifecycle:
             entry.topic.traffic.expired += 1
             self._state.out.append(Record("expired", entry, final=True, reason="wanted by nobody any more"))
             self._state.let_go(entry)
+        else:
+            self._state.crossing.weigh(entry)
 
     def handed_over(self, record: Record) -> None:
         """End a copy of mode ONE that is another site's now, which `record` tells."""

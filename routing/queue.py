@@ -33,6 +33,7 @@ PASSING: Final = 1024  # held for peers alone: whoever is here had it before
 DELAYED: Final = 2048  # nobody is to have it yet; its deadline is when that ends
 GROUPED: Final = 4096  # of a group, in mode ONE: a `GroupedEntry`
 ENDS_GROUP: Final = 8192  # the last one of its group: what comes then begins anew
+PASSED_ON: Final = 16384  # as of `Copy.is_passed_on`, and so counted apart
 COMMITTED_STATES: Final = (
     ONE | GUARANTEED | STATED | RECEIPT | SEQUENCED | PASSING | DELAYED | GROUPED | ENDS_GROUP
 )

@@ -341,4 +341,6 @@ class Restore:
         for entry in self._unneeded:
             if not entry.flags & GONE:
                 self._lifecycle.end_if_due_to_nobody(entry, "due to nobody any more")
+        for copy in self._state.crossing.destined.values():
+            self._state.crossing.weigh(copy.entry)
         self._state.wake_at = self._now

@@ -14,14 +14,31 @@ class Room:
 
     def check(self, topic_name: str, messages: int, bytes: int) -> None:
         """Whether a topic can take so much at once. Raises Refusal (queue-full)."""
-        settings, topic = self._state.settings, self._state.topics.get(topic_name)
-        held_messages, held_bytes = (topic.messages, topic.bytes) if topic is not None else (0, 0)
+        settings = self._state.settings
+        held_messages, held_bytes = self._held(topic_name)
         if (
             held_messages + messages > settings.queue_messages_max
             or held_bytes + bytes > settings.queue_bytes_max
         ):
             text = f"{topic_name} cannot hold {messages} more messages of {bytes} bytes together"
             raise Refusal(Refusal.QUEUE_FULL, text)
+
+    def is_full(self, topic_name: str) -> bool:
+        """Whether a topic holds as much as it may."""
+        settings = self._state.settings
+        messages, bytes = self._held(topic_name)
+        return messages >= settings.queue_messages_max or bytes >= settings.queue_bytes_max
+
+    def _held(self, topic_name: str) -> tuple[int, int]:
+        """What counts in a topic: see `routing.peering.crossing`."""
+        settings, topic = self._state.settings, self._state.topics.get(topic_name)
+        if topic is None:
+            return 0, 0
+        besides = self._state.crossing.besides.get(topic_name)
+        if besides is None:
+            return topic.messages, topic.bytes
+        messages, bytes = besides.counted(settings.queue_messages_max, settings.queue_bytes_max)
+        return topic.messages + messages, topic.bytes + bytes
 
     def check_share(self, account: str, messages: int, bytes: int) -> None:
         """Whether so much more of an account of this site may be held: see `Share.check`."""

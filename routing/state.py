@@ -28,6 +28,7 @@ from routing.queue import (
     GROUPED,
     GUARANTEED,
     ONE,
+    PASSED_ON,
     SEQUENCED,
     STATED,
     Entry,
@@ -283,10 +284,11 @@ class SiteState:
 
     def recount(self, entry: Entry) -> None:
         """Put right what counts a copy that ended, when an error of ours kept `let_go` from it."""
+        self.crossing.forget(entry)
         held = self.entries.values()
         self.held = sum(1 for each in held if each.flags & GUARANTEED)
         if (share := entry.share) is not None:
-            sizes = [each.size for each in held if each.share is share]
+            sizes = [each.size for each in held if each.share is share and not each.flags & PASSED_ON]
             share.messages, share.bytes = len(sizes), sum(sizes)
         self.system_topics.discard(entry)
         self.sequenced.pop(entry.id, None)

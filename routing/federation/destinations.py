@@ -280,6 +280,7 @@ class Destinations:
         for site in sites:
             copy.destinations[site] = Open(asked_by=asked_by, is_late=is_late)
             advance(entry, "destined")
+        self._state.crossing.weigh(entry)
 
     def _assign(self, copy: Copy, sites: Iterable[str], *, counted: bool, tells: bool = True) -> list[int]:
         """Ask a peer on a shortest way to see to each; where there is none, tell those who asked."""
@@ -324,6 +325,7 @@ class Destinations:
                         known.asked += (peer,)
             copy.denied_by.discard(peer)
             sent.append(self._forwarding.send_for(copy, peer, sites, counted=counted))
+        self._state.crossing.weigh(copy.entry)
         return sent
 
     # -- what peers say ---------------------------------------------------------------------------

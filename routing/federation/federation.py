@@ -211,6 +211,7 @@ class Federation:
             for query in (*earlier, forward.query):
                 self._receipts.heard(name, query, 0, 0, now, closed=True)
         copy.forwards.pop(name, None)
+        self._crossing.weigh(copy.entry)
         self._state.out.append(StoreCopy(copy.entry.id))
 
     def link_up(

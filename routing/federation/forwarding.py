@@ -95,10 +95,10 @@ class Forwarding:
         Each peer has as much room as publishers have together, and only what came from itself fills it. Two
         sites that are full of messages for each other would else wait for each other until these expire.
         """
-        (messages, bytes), settings = self._crossing.held_from(peer, topic), self._state.settings
-        return not messages or (
-            messages < settings.queue_messages_max and bytes + size <= settings.queue_bytes_max
-        )
+        settings = self._state.settings
+        messages_max, bytes_max = settings.queue_messages_max, settings.queue_bytes_max
+        messages, bytes = self._crossing.held_from(peer, topic, messages_max, bytes_max)
+        return not messages or (messages < messages_max and bytes + size <= bytes_max)
 
     def would_hold(self, arrival: Arrival) -> bool:
         """Whether a copy takes room; what is here, or was, is only answered."""

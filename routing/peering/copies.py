@@ -106,6 +106,7 @@ class Copy(msgspec.Struct):
         seen_to: all that it ever was to see to; None where the copy goes wherever it is wanted.
         uncounted: of these, those that nobody was asked to count for a receipt, as far as is known.
         is_stale: more has arrived than is stored of it.
+        reserved: bytes that are counted for its destinations, see `Crossing`.
     """
 
     entry: Entry
@@ -120,6 +121,7 @@ class Copy(msgspec.Struct):
     seen_to: frozenset[str] | None = None
     uncounted: frozenset[str] = frozenset()
     is_stale: bool = False
+    reserved: int = 0
 
     def via(self, peer: str) -> list[str]:
         """The destinations that a peer is to see to."""

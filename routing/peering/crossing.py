@@ -1,15 +1,43 @@
-"""The copies that are held here and may cross links: by id, by topic, and how many came from whom."""
+"""The copies that are held here and may cross links: by id, by topic, and how many came from whom.
+
+What a copy remembers of each open destination counts as bytes of its topic, and of what its peer has sent.
+One that peers have taken for all who are still to have it (`Copy.is_passed_on`) counts on no account any
+more, as where it had ended. In its topic, and for its peer, so many do not count as would fill a topic.
+"""
+
+from typing import Final
 
 import msgspec
 
 from routing.patterns import TopicTree
 from routing.peering.copies import Copy
-from routing.queue import CROSSES, Entry
+from routing.queue import CROSSES, PASSED_ON, Entry
+
+DESTINATION_BYTES: Final = 256
+"""Of an open destination, in memory and in the store, about."""
 
 
-class _Held(msgspec.Struct):
+class Held(msgspec.Struct):
+    """Copies with something in common."""
+
     messages: int = 0
     bytes: int = 0
+    passed_on_messages: int = 0
+    passed_on_bytes: int = 0
+
+    def note(self, copy: Copy, change: int) -> None:
+        """Count what `Crossing.weigh` has found of a copy, or, with -1, do so no more."""
+        self.bytes += change * copy.reserved
+        if copy.entry.flags & PASSED_ON:
+            self.passed_on_messages += change
+            self.passed_on_bytes += change * (copy.entry.size + copy.reserved)
+
+    def counted(self, messages_max: int, bytes_max: int) -> tuple[int, int]:
+        """Messages and bytes, less those that are passed on, which may be so many besides."""
+        return (
+            self.messages - min(self.passed_on_messages, messages_max),
+            self.bytes - min(self.passed_on_bytes, bytes_max),
+        )
 
 
 class Crossing:
@@ -20,6 +48,7 @@ class Crossing:
         by_topic: the same by topic, for interest that comes later.
         topics: those that have any, for interest in patterns.
         destined: by entry id, those that have destinations, or had.
+        besides: by topic, of copies with open destinations, what counts besides messages and their bodies.
     """
 
     def __init__(self) -> None:
@@ -27,7 +56,8 @@ class Crossing:
         self.by_topic: dict[str, dict[int, Copy]] = {}
         self.topics = TopicTree()
         self.destined: dict[int, Copy] = {}
-        self._held_from: dict[tuple[str, str], _Held] = {}
+        self._held_from: dict[tuple[str, str], Held] = {}
+        self.besides: dict[str, Held] = {}
 
     def begin(self, copy: Copy) -> None:
         """A copy that may cross links is held."""
@@ -40,7 +70,7 @@ class Crossing:
             self.topics.add(entry.topic.name)
         of_topic[entry.id] = copy
         if copy.source:
-            held = self._held_from.setdefault((copy.source, entry.topic.name), _Held())
+            held = self._held_from.setdefault((copy.source, entry.topic.name), Held())
             held.messages += 1
             held.bytes += entry.size
 
@@ -49,7 +79,9 @@ class Crossing:
         copy = self.by_id.pop(entry.id, None)
         if copy is None:
             return
-        self.destined.pop(entry.id, None)
+        if self.destined.pop(entry.id, None) is not None:
+            self._note(copy, -1)
+            entry.flags &= ~PASSED_ON
         of_topic = self.by_topic[entry.topic.name]
         del of_topic[entry.id]
         if not of_topic:
@@ -62,7 +94,38 @@ class Crossing:
             if not held.messages:
                 del self._held_from[copy.source, entry.topic.name]
 
-    def held_from(self, peer: str, topic: str) -> tuple[int, int]:
-        """Messages and bytes of a topic that are held and first came from a peer."""
+    def weigh(self, entry: Entry) -> None:
+        """Count what a copy takes: to be called when its destinations have changed, or to whom it is due."""
+        copy = self.destined.get(entry.id)
+        if copy is None:
+            return
+        reserved = DESTINATION_BYTES * len(copy.destinations)
+        is_passed_on = copy.is_passed_on
+        if reserved == copy.reserved and is_passed_on == bool(entry.flags & PASSED_ON):
+            return
+        self._note(copy, -1)
+        copy.reserved = reserved
+        entry.flags = entry.flags | PASSED_ON if is_passed_on else entry.flags & ~PASSED_ON
+        self._note(copy, 1)
+
+    def _note(self, copy: Copy, change: int) -> None:
+        entry = copy.entry
+        if not copy.reserved:
+            return
+        besides = self.besides.setdefault(entry.topic.name, Held())
+        besides.note(copy, change)
+        if not besides.bytes:
+            del self.besides[entry.topic.name]
+        if copy.source:
+            self._held_from[copy.source, entry.topic.name].note(copy, change)
+        if (share := entry.share) is not None and entry.flags & PASSED_ON:
+            share.messages -= change
+            share.bytes -= change * entry.size
+
+    def held_from(self, peer: str, topic: str, messages_max: int, bytes_max: int) -> tuple[int, int]:
+        """Messages and bytes of a topic that count for the peer that they first came from.
+
+        The bounds are those of its topic.
+        """
         held = self._held_from.get((peer, topic))
-        return (held.messages, held.bytes) if held is not None else (0, 0)
+        return held.counted(messages_max, bytes_max) if held is not None else (0, 0)
