@@ -139,7 +139,9 @@ def fit(minima: Iterable[Minimum], base: Sequence[FittedClock] | None = None) ->
                 clock_us = _clock_at(part, (window + 0.5) * WINDOW_US)
                 if part.from_us <= clock_us < part.until_us:
                     total = part.error_at(clock_us) + left
-                    points[name, part].append(_Point(window, clock_us, total, error, name in doubtful))
+                    # the fastest hops of an hour in which it was set may be those of the other stretch
+                    doubt_us = max(error, part.error_us) if _was_set_in(known[name], window) else error
+                    points[name, part].append(_Point(window, clock_us, total, doubt_us, name in doubtful))
     connected = [frozenset(names) for names, _ in _components(links_of_all)]
     federations = {name: names for names in connected for name in names}
     segments: dict[str, list[Segment]] = defaultdict(list)
@@ -168,6 +170,16 @@ class _Point:
 
 def _has_good(points: Mapping[tuple[str, Segment], Sequence[_Point]], name: str, part: Segment) -> bool:
     return any(not point.doubtful for point in points.get((name, part), ()))
+
+
+def _was_set_in(clock: FittedClock, window: int) -> bool:
+    """Whether more than one stretch of a clock has a share in an hour."""
+    shares = [
+        part.from_us < _clock_at(part, (window + 1) * WINDOW_US)
+        and _clock_at(part, window * WINDOW_US) < part.until_us
+        for part in clock.segments
+    ]
+    return sum(shares) > 1
 
 
 def _clock_at(part: Segment, reference_us: float) -> float:

@@ -119,3 +119,20 @@ def test_a_clock_is_not_judged_by_the_drift_of_those_of_another_federation() -> 
     elsewhere = [both_ways("x", "y", 0, window=window) for window in range(1000, 1008)]
     beside = fit([*minima, *elsewhere], [*base, flat("x"), drifting])
     assert [clock for clock in beside if clock.server in "abcde"] == alone
+
+
+def test_an_hour_in_which_a_clock_was_set_makes_its_later_stretch_no_surer() -> None:
+    """All fast hops of that hour were before; after it one told where the clock was, within a second."""
+    hour_us, doubt_us = 3_600_000_000, 1_100_000.0
+    at_us = round(1000.3 * WINDOW_US)
+    before = Segment(-FOREVER_US, at_us, 0, 0.0, 0.0, 10_000.0)
+    after = Segment(at_us + hour_us, FOREVER_US, 0, hour_us + 1_076_000.0, 0.0, doubt_us)
+    base = [flat("a"), flat("b"), flat("c"), FittedClock("set", (before, after))]
+
+    def error_us(windows: range) -> float:
+        minima = [both_ways(name, "set", 0, window=window) for window in windows for name in "abc"]
+        (found,) = (clock for clock in fit(minima, base) if clock.server == "set")
+        return found.segments[-1].error_us
+
+    assert error_us(range(1000, 1001)) == doubt_us
+    assert error_us(range(1000, 1004)) < 10_000
