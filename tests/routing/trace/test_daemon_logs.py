@@ -1,8 +1,9 @@
-"""The jobs over the logs of three real daemons: one is killed, two are cut off from each other."""
+"""The jobs over the logs of real daemons, twice three: one is killed, two are cut off from each other."""
 
 import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,16 @@ MESSAGES = 30
 
 @dataclass
 class Truth:
-    """What the clients know."""
+    """Three sites that never meet the others, and what their clients know.
 
+    Attributes:
+        by_destinations: copies of mode ALL name the sites that they are for, which no site offers yet.
+    """
+
+    publisher: str
+    middle: str
+    reader: str
+    by_destinations: bool
     states: list[str] = field(default_factory=list)
     jobs: list[str] = field(default_factory=list)
     read: Counter[str] = field(default_factory=Counter)
@@ -70,54 +79,53 @@ async def told(site: RealSite, event: str, times: int = 1) -> None:
         await trio.sleep(0.05)
 
 
-async def lives(directory: Path, *, by_destinations: bool) -> Truth:
-    """Run the three sites through a life of misfortunes, and end them in peace.
-
-    `by_destinations`: copies of mode ALL name the sites that they are for, which no site offers yet.
-    """
-    truth = Truth()
-    pairs = [("alpha", "beta"), ("alpha", "gamma"), ("beta", "gamma")]
-    start = NAMES_DESTINATIONS if by_destinations else BECOMES
-    async with real_sites(directory, pairs, start=start) as sites:
-        alpha, beta, gamma = (sites[name] for name in ("alpha", "beta", "gamma"))
+async def live(directory: Path, truth: Truth) -> None:
+    """Run the three sites through a life of misfortunes, and end them in peace."""
+    names = truth.publisher, truth.middle, truth.reader
+    start = NAMES_DESTINATIONS if truth.by_destinations else BECOMES
+    async with real_sites(directory, combinations(names, 2), start=start) as sites:
+        publisher, middle, reader = (sites[name] for name in names)
         async with trio.open_nursery() as reading:
-            await reading.start(read, gamma, truth)
+            await reading.start(read, reader, truth)
             for topic, mode in (("state", "ALL"), ("jobs", "ONE")):
-                await way_for(alpha, topic, mode, {"gamma": 1, "beta": 2})
-            if by_destinations:  # so that the middle has something to lose
-                sites.network.cut("alpha", "gamma")
-                await alpha.linked("gamma", up=False)
+                await way_for(publisher, topic, mode, {reader.name: 1, middle.name: 2})
+            if truth.by_destinations:  # so that the middle has something to lose
+                sites.network.cut(publisher.name, reader.name)
+                await publisher.linked(reader.name, up=False)
             async with trio.open_nursery() as publishing:
-                publishing.start_soon(publish, alpha, truth)
+                publishing.start_soon(publish, publisher, truth)
                 for _ in range(KILLS):
-                    await told(beta, "received")
-                    await beta.kill()
-                    await beta.linked("alpha")
+                    await told(middle, "received")
+                    await middle.kill()
+                    await middle.linked(publisher.name)
             await truth.all_read()
-            await beta.linked("gamma")
-            sites.network.cut("alpha", "gamma")
-            await alpha.linked("gamma", up=False)
-            await publish(alpha, truth)
+            await middle.linked(reader.name)
+            sites.network.cut(publisher.name, reader.name)
+            await publisher.linked(reader.name, up=False)
+            await publish(publisher, truth)
             await truth.all_read()
-            sites.network.heal("alpha", "gamma")
-            if not by_destinations:
+            sites.network.heal(publisher.name, reader.name)
+            if not truth.by_destinations:
                 # what went round by the middle comes a second time, by the shorter way and with more depth
-                await told(gamma, "depth")
-            await publish(alpha, truth)
+                await told(reader, "depth")
+            await publish(publisher, truth)
             await truth.all_read()
-            await told(alpha, "receipt", len(truth.states))
+            await told(publisher, "receipt", len(truth.states))
             reading.cancel_scope.cancel()
         await sites.stop()
-    return truth
 
 
-@pytest.mark.parametrize("by_destinations", [True, False], ids=["destinations", "wherever it is wanted"])
-async def test_the_balance_of_real_daemons_closes_under_kills_and_a_cut(
-    spark: Any, tmp_path: Path, by_destinations: bool
-) -> None:
+async def test_the_balance_of_real_daemons_closes_under_kills_and_a_cut(spark: Any, tmp_path: Path) -> None:
+    truths = [
+        Truth("alpha", "beta", "gamma", by_destinations=True),
+        Truth("delta", "kappa", "omega", by_destinations=False),
+    ]
     with trio.fail_after(PATIENCE_S):
-        truth = await lives(tmp_path, by_destinations=by_destinations)
-    logs = [str(tmp_path / name / "state" / "hops") for name in ("alpha", "beta", "gamma")]
+        async with trio.open_nursery() as lives:
+            for number, truth in enumerate(truths):
+                lives.start_soon(live, tmp_path / str(number), truth)
+    logs = [str(hops) for hops in sorted(tmp_path.glob("*/*/state/hops"))]
+    assert len(logs) == 6
     ends_are_told_once(logs)
 
     from routing.trace import batch, tables
@@ -127,27 +135,26 @@ async def test_the_balance_of_real_daemons_closes_under_kills_and_a_cut(
     assert summary["aside"]["reasons"] == {}
     assert (summary["logs"]["absent"], summary["logs"]["gaps"]) == ([], [])
     assert summary["balance"]["closes"], summary["balance"]
-    assert summary["holdings"] == {"agrees": 3}
+    assert summary["holdings"] == {"agrees": 6}
     assert summary["anomalies"] == {}
     routes = {row.smuid: row for row in tables.read(spark, out, "routes").collect()}
-    for smuid in truth.states + truth.jobs:
-        route = routes[smuid]
-        accepted = [(hop["from"], hop["to"]) for hop in route.hops if hop.kind == "accepted"]
-        assert (route.state, route.origin, route.committed) == ("complete", "alpha", 1)
-        assert {copy.server for copy in route.copies} == {"alpha"} | {to for _, to in accepted}
-        assert len({to for _, to in accepted}) == len(accepted)
-        assert "gamma" in {to for _, to in accepted}
-        assert route.mode == ("ONE" if smuid in truth.jobs else "ALL")
-    assert set(truth.read.values()) == {1}
     receipts = {row.smuid: row for row in tables.read(spark, out, "receipts").collect()}
-    assert {(receipts[smuid].verdict, receipts[smuid].y) for smuid in truth.states} == {("right", 1)}
     widened = tables.read(spark, out, "hops").where("kind = 'depth'").collect()
-    went_again = {(hop["from"], hop.to) for hop in widened}
-    if by_destinations:  # what was over when the middle was killed, and it has forgotten
-        assert went_again <= {("alpha", "beta")}
-    else:
-        assert went_again == {("alpha", "gamma")}
     assert all(hop.sent_logged and hop.received_logged for hop in widened)
+    for truth in truths:
+        for smuid in truth.states + truth.jobs:
+            route = routes[smuid]
+            accepted = [(hop["from"], hop["to"]) for hop in route.hops if hop.kind == "accepted"]
+            assert (route.state, route.origin, route.committed) == ("complete", truth.publisher, 1)
+            assert {copy.server for copy in route.copies} == {truth.publisher} | {to for _, to in accepted}
+            assert len({to for _, to in accepted}) == len(accepted)
+            assert truth.reader in {to for _, to in accepted}
+            assert route.mode == ("ONE" if smuid in truth.jobs else "ALL")
+        assert set(truth.read.values()) == {1}
+        assert {(receipts[smuid].verdict, receipts[smuid].y) for smuid in truth.states} == {("right", 1)}
+    went_again = {(hop["from"], hop.to) for hop in widened}
+    # from alpha only what was over when the middle was killed, and it has forgotten
+    assert went_again - {("alpha", "beta")} == {("delta", "omega")}
 
 
 def ends_are_told_once(logs: list[str]) -> None:
