@@ -1,6 +1,10 @@
 """Logs that come later, alone: they add to what earlier runs have read."""
 
 import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +15,23 @@ from routing.trace import show
 from routing.trace.synthetic.plan import Plan
 from tests.support.traced import NOW_US, Traced
 
+OBSERVED = re.compile(r"CollectMetrics (\w+)")
+
+LARGE = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.maxPlanStringLength": "1000000"}
+"""No table is small enough to be sent to all, and plans are kept in full."""
+
+
+@dataclass
+class Runs:
+    """What came of both runs, and of each run the physical plans of its queries."""
+
+    first: list[str]
+    late: list[str]
+    traced: Traced
+
 
 @pytest.fixture(scope="module")
-def late(spark: Any, run: Any, tmp_path_factory: pytest.TempPathFactory) -> Traced:
+def runs(spark: Any, run: Any, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """The packed logs of all sites but one are read, and then, by the command, those of that one."""
     from routing.trace import batch
     from routing.trace.synthetic.write import generate
@@ -23,10 +41,51 @@ def late(spark: Any, run: Any, tmp_path_factory: pytest.TempPathFactory) -> Trac
     generate(plan, directory / "logs", compress=True)
     sites = sorted(path for path in (directory / "logs").iterdir() if path.name != "truth")
     out = str(directory / "tables")
-    batch._ingest(spark, [str(path) for path in sites[1:]], out, (), NOW_US)
-    done = run("run", sites[0], "--out", out, "--json")
+    with configured(spark, LARGE):
+        before = len(queries(spark))
+        batch.run(spark, [str(path) for path in sites[1:]], out, now_us=NOW_US)
+        between = len(queries(spark))
+        done = run("run", sites[0], "--out", out, "--json")
     assert done.exit_code == 0, done.output
-    return Traced(spark, plan, directory / "logs", out, json.loads(done.stdout))
+    traced = Traced(spark, plan, directory / "logs", out, json.loads(done.stdout))
+    plans = queries(spark)
+    return Runs(plans[before:between], plans[between:], traced)
+
+
+@pytest.fixture(scope="module")
+def late(runs: Runs) -> Traced:
+    """What came of both."""
+    return runs.traced
+
+
+def queries(spark: Any) -> list[str]:
+    """The physical plan of each query, its last step first, as far back as Spark remembers."""
+    found = spark._jsparkSession.sharedState().statusStore().executionsList()
+    return [found.apply(number).physicalPlanDescription() for number in range(found.size())]
+
+
+@contextmanager
+def configured(spark: Any, settings: dict[str, str]) -> Iterator[None]:
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+def test_nothing_is_observed_in_a_stage_that_others_follow(runs: Runs) -> None:
+    """A cluster may lose what such a stage has made, and do it again; Spark then counts twice."""
+    from routing.trace import batch
+
+    for plans in (runs.first, runs.late):
+        after: dict[str, str] = {}
+        for plan in plans:
+            for found in OBSERVED.finditer(plan):
+                # what is observed is that of the first query
+                after.setdefault(found[1], plan[: found.start()])
+        assert after.keys() == {"lines", "added", *batch.SUMS}
+        assert [name for name, steps in after.items() if "Exchange" in steps] == []
 
 
 def test_the_tables_are_those_of_all_logs(late: Traced) -> None:
