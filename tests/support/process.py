@@ -76,6 +76,11 @@ NAMES_DESTINATIONS: Final = (
     f" links.IN_NEWS = ({DESTINATIONS!r},); main()",
 )
 """The same, with what no site offers yet."""
+KNOWS_NO_DESTINATIONS: Final = (
+    "-c",
+    "from daemon.site import links; from daemon.__main__ import main; links.IN_NEWS = (); main()",
+)
+"""The same, without it: as a site of an earlier version."""
 
 
 @asynccontextmanager

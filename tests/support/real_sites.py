@@ -2,7 +2,7 @@
 
 import signal
 import tomllib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -124,14 +124,22 @@ class RealSite:
                 await trio.sleep(0.02)
 
     async def lose(self) -> None:
-        """SIGKILL, for good."""
+        """SIGKILL, until `begin_again`, or for good."""
         running, self._wanted = await self.ready(), False
         running.signal(signal.SIGKILL)
         await running.process.wait()
 
+    async def begin_again(self) -> None:
+        """Run again after `lose`, until `stop`; for a nursery, as `keep`."""
+        with trio.fail_after(PATIENCE_S):
+            while self._running is not None:
+                await trio.sleep(0.02)
+        self._wanted = True
+        await self.keep()
+
     @property
     def lost(self) -> bool:
-        """It runs no more, and will not."""
+        """It runs no more."""
         return not self._wanted
 
     async def reload(self) -> None:
@@ -246,14 +254,18 @@ async def real_sites(
     environment: dict[str, dict[str, str]] | None = None,
     probe_timeout_s: float = PROBE_TIMEOUT_S,
     start: tuple[str, ...] = BECOMES,
+    starts: Mapping[str, tuple[str, ...]] | None = None,
 ) -> AsyncIterator[CutSites]:
-    """Sites that run and are linked, until the end of the block. `environment`: of daemons, by site."""
+    """Sites that run and are linked, until the end of the block.
+
+    `environment`: of daemons, by site. `starts`: how those are started that are not as the others.
+    """
     pairs = list(pairs)
     names = {name for pair in pairs for name in pair}
     async with cut_network(names, pairs, namespaces=namespaces) as network:
         sites = CutSites(directory, pairs, network, probe_timeout_s)
         for site in sites.by_name.values():
             site.environment |= (environment or {}).get(site.name, {})
-            site.start = start
+            site.start = (starts or {}).get(site.name, start)
         async with sites.running():
             yield sites

@@ -12,24 +12,27 @@ import trio
 from plugins.smqp.client import Client
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.incoming import Delivery
-from routing.message import DeliveryMode, Message, Section
+from routing.message import DeliveryMode, Message, ReceiptMode, Section
 from tests.support.real_sites import RealSite
 
 RECONNECT_S = 0.05
 
 
 class Publisher:
-    """Publishes numbers to a topic, to all sites, and asks for a receipt from all.
+    """Publishes numbers to a topic, to all sites.
 
     Attributes:
         smuids: of what was answered, by Cmuid.
         receipts: by Cmuid, `X/Y` of each receipt that came, by its Smuid.
     """
 
-    def __init__(self, site: RealSite, topic: str, mode: DeliveryMode, pause_s: float) -> None:
+    def __init__(
+        self, site: RealSite, topic: str, mode: DeliveryMode, pause_s: float, receipt: ReceiptMode = "ALL"
+    ) -> None:
         self.site = site
         self.topic = topic
         self.mode = mode
+        self.receipt = receipt
         self.channel = f"publisher.{topic}"
         self.smuids: dict[str, str] = {}
         self.receipts: defaultdict[str, dict[str, str]] = defaultdict(dict)
@@ -56,7 +59,11 @@ class Publisher:
             number = len(self.smuids)
             body = Section("text/plain", str(number).encode())
             message = Message(
-                cmuid=f"{self.topic}.{number}", depth=-1, delivery=self.mode, receipt="ALL", sections=(body,)
+                cmuid=f"{self.topic}.{number}",
+                depth=-1,
+                delivery=self.mode,
+                receipt=self.receipt,
+                sections=(body,),
             )
             self.smuids[message.cmuid] = await client.publish(self.topic, message)
             await trio.sleep(self._pause_s)
