@@ -53,6 +53,10 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(YOUNG_OBJECTS_MAX, 20, 20)
     if len(tempfile.gettempdir()) > TEMPORARY_LENGTH_MAX:
         tempfile.tempdir = os.environ["TMPDIR"] = TEMPORARY
+    if hasattr(config, "workerinput"):
+        from tests.support.sharing import GivingWay
+
+        config.pluginmanager.register(GivingWay())
 
 
 @pytest.hookimpl(optionalhook=True)

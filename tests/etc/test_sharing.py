@@ -1,14 +1,18 @@
 """The processes of `tests/run`, some of which die: each test is run once, and none is waited for."""
 
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.support.process import ROOT
+
 pytest.importorskip("xdist")
 
-from tests.support.sharing import Sharing
+from tests.support.sharing import NICER, Sharing
 
 TESTS = [f"tests/test_x.py::test_{number}" for number in range(9)]
 SHARED = [f"tests/plugins/stomp/libraries/test_y.py::test_{number}" for number in range(5)]
@@ -138,3 +142,24 @@ def test_a_process_that_dies_at_its_end_has_failed_no_test() -> None:
     assert run.die(run.first) is None
     assert run.die(run.second) is None
     assert sorted(run.done) == TESTS
+
+
+def test_who_has_another_test_gives_way_once_to_the_process_that_has_most_to_do() -> None:
+    tests = [
+        "tests/routing/trace/test_x.py::test_1",
+        "tests/etc/test_x.py::test_2",
+        "tests/etc/test_x.py::test_3",
+    ]
+    program = f"""\
+import os
+from tests.support.sharing import GivingWay
+
+giving, before = GivingWay(), os.nice(0)
+for test in {tests}:
+    giving.pytest_runtest_logstart(test)
+    print(os.nice(0) - before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["0", str(NICER), str(NICER)]
