@@ -2,10 +2,13 @@
 
 import json
 import random
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.bench.accusations import spoiled
 from tests.sim.machine import WALL_BEGINS_S
@@ -19,6 +22,11 @@ TORN_SEED = 0
 
 WITHHELD = "s03"
 
+SPOILED = "spoiled"
+"""Before the names of sites: the torn seed once more, without a tenth of the records."""
+
+SPOILED_MISSING = 0.1
+
 NOW_US = int(WALL_BEGINS_S + 86_400) * 1_000_000
 
 
@@ -27,12 +35,16 @@ class Judged:
     """A seed, what its clients know, what its logs say, and what the jobs made of the logs.
 
     Attributes:
+        logs: that the jobs have read.
         accepted: by Smuid, the hops that their receiver's log says it accepted, withheld logs included.
+        out: the directory of the tables.
     """
 
     outcome: Outcome
+    logs: list[Path]
     accepted: dict[str, set[tuple[str, str]]]
     summary: dict[str, Any]
+    out: str
     routes: dict[str, dict[str, Any]]
     receipts: dict[str, str]
 
@@ -46,76 +58,98 @@ class Judged:
         return pairs | {(b, a) for a, b in pairs}
 
 
-def judged(spark: Any, directory: Path, seed: int, withheld: str = "") -> Judged:
+def judged(
+    spark: Any, directory: Path, seed: int, *, withheld: str = "", spoiled_too: bool = False
+) -> Judged:
+    """`spoiled_too`: the jobs read the logs of the same sites under other names as well, see `SPOILED`."""
     from routing.trace import batch, tables
 
-    logs, out = directory / "logs", str(directory / "tables")
-    outcome = simulate(seed, sites_max=6, keep=logs)
+    kept, out = directory / "logs", str(directory / "tables")
+    outcome = simulate(seed, sites_max=6, keep=kept)
     accepted = defaultdict(set)
-    for path in logs.glob("*/hops-*.jsonl"):
+    for path in kept.glob("*/hops-*.jsonl"):
         for record in map(json.loads, path.read_text().splitlines()):
             if record["event"] == "received":
                 accepted[record["smuid"]].add((record["peer"], record["server"]))
-    read = [str(logs / site) for site in outcome.scenario.sites if site != withheld]
-    summary = batch.run(spark, read, out, now_us=NOW_US)
-    routes = {row.smuid: row.asDict(recursive=True) for row in tables.read(spark, out, "routes").collect()}
-    receipts = {row.smuid: row.verdict for row in tables.read(spark, out, "receipts").collect()}
-    return Judged(outcome, accepted, summary, routes, receipts)
+    logs = [kept / site for site in outcome.scenario.sites if site != withheld]
+    if spoiled_too:
+        spoiled(kept, directory, SPOILED, SPOILED_MISSING, 0, random.Random(seed))
+        logs.append(directory / SPOILED)
+    summary = batch.run(spark, [str(path) for path in logs], out, now_us=NOW_US)
+    own = f"not startswith(smuid, '{SPOILED}')"
+    rows = tables.read(spark, out, "routes").where(own).collect()
+    routes = {row.smuid: row.asDict(recursive=True) for row in rows}
+    receipts = {row.smuid: row.verdict for row in tables.read(spark, out, "receipts").where(own).collect()}
+    return Judged(outcome, logs, accepted, summary, out, routes, receipts)
 
 
-def test_the_balance_closes_and_every_route_is_right_whatever_went_wrong(spark: Any, tmp_path: Path) -> None:
-    found = judged(spark, tmp_path, WHOLE_SEED)
-    assert found.outcome.violations == []
-    assert found.summary["aside"]["reasons"] == {}
-    assert found.summary["logs"]["missing"] == 0
-    assert found.summary["balance"]["closes"], found.summary["balance"]
-    assert found.summary["holdings"] == {"agrees": len(found.outcome.scenario.sites)}
+@pytest.fixture(scope="module")
+def whole_seed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    return judged(spark, tmp_path_factory.mktemp("whole"), WHOLE_SEED)
+
+
+@pytest.fixture(scope="module")
+def torn_seed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    return judged(spark, tmp_path_factory.mktemp("torn"), TORN_SEED, withheld=WITHHELD, spoiled_too=True)
+
+
+def test_the_balance_closes_and_every_route_is_right_whatever_went_wrong(whole_seed: Judged) -> None:
+    assert whole_seed.outcome.violations == []
+    assert whole_seed.summary["aside"]["reasons"] == {}
+    assert whole_seed.summary["logs"]["missing"] == 0
+    assert whole_seed.summary["balance"]["closes"], whole_seed.summary["balance"]
+    assert whole_seed.summary["holdings"] == {"agrees": len(whole_seed.outcome.scenario.sites)}
     # s04's clock was set by an hour
-    assert found.summary["anomalies"] == {"clock jump": 1}
-    for smuid, readers in found.outcome.committed.items():
-        route = found.routes[smuid]
+    assert whole_seed.summary["anomalies"] == {"clock jump": 1}
+    for smuid, readers in whole_seed.outcome.committed.items():
+        route = whole_seed.routes[smuid]
         assert route["state"] == "complete"
-        assert found.found(smuid, "accepted") == found.accepted[smuid]
+        assert whole_seed.found(smuid, "accepted") == whole_seed.accepted[smuid]
         assert {reader.partition("@")[2] for reader in readers} <= {
             copy["server"] for copy in route["copies"]
         }
         # whose session ended before the answer came has committed and does not know
         assert route["committed"] >= len(readers)
-    assert "right" in found.receipts.values()
+    assert "right" in whole_seed.receipts.values()
 
 
-def test_where_logs_lack_their_tails_or_are_absent_nothing_wrong_is_said(spark: Any, tmp_path: Path) -> None:
-    found = judged(spark, tmp_path, TORN_SEED, WITHHELD)
-    assert found.outcome.violations == []
-    assert found.summary["logs"]["absent"] == [WITHHELD]
-    assert found.summary["logs"]["gaps"]
-    assert found.summary["balance"]["lost"] == 0 < found.summary["balance"]["log_missing"]
+def test_where_logs_lack_their_tails_or_are_absent_nothing_wrong_is_said(torn_seed: Judged) -> None:
+    assert torn_seed.outcome.violations == []
+    assert torn_seed.summary["logs"]["absent"] == [WITHHELD]
+    gaps = set(torn_seed.summary["logs"]["gaps"])
+    assert gaps & set(torn_seed.outcome.scenario.sites)
+    assert torn_seed.summary["balance"]["lost"] == 0 < torn_seed.summary["balance"]["log_missing"]
     # clocks were set
-    assert found.summary["anomalies"].keys() - {"clock jump"} == {"log missing"}
-    for smuid in found.routes:
-        said = found.found(smuid, "accepted", "passed")
-        assert said <= found.links
-        lost_its_record = {WITHHELD, *found.summary["logs"]["gaps"]}
-        assert {b for a, b in said - found.accepted[smuid]} <= lost_its_record
-    assert any(route["state"] == "partial" for route in found.routes.values())
+    assert torn_seed.summary["anomalies"].keys() - {"clock jump"} == {"log missing"}
+    for smuid in torn_seed.routes:
+        said = torn_seed.found(smuid, "accepted", "passed")
+        assert said <= torn_seed.links
+        assert {b for a, b in said - torn_seed.accepted[smuid]} <= {WITHHELD} | gaps
+    assert any(route["state"] == "partial" for route in torn_seed.routes.values())
+    states = {copy["state"] for route in torn_seed.routes.values() for copy in route["copies"]}
+    assert "log missing" in states
+    assert "lost" not in states
 
 
 def test_of_federations_that_never_meet_the_same_is_said_together_as_of_each_alone(
-    spark: Any, tmp_path: Path
+    spark: Any, whole_seed: Judged, torn_seed: Judged, tmp_path: Path
 ) -> None:
     from routing.trace import batch
 
-    logs, said = tmp_path / "logs", []
-    logs.mkdir()
-    for prefix, seed, missing in (("a", WHOLE_SEED, 0.0), ("b", TORN_SEED, 0.1)):
-        simulate(seed, sites_max=6, keep=tmp_path / prefix)
-        spoiled(tmp_path / prefix, logs, prefix, missing, 0, random.Random(seed))
-        out = str(tmp_path / f"tables-{prefix}")
-        batch.run(spark, [str(logs / prefix)], out, now_us=NOW_US)
-        said += everything_said(spark, out)
+    # sites of both have the same names, so that those of one get others here
+    of_torn = tmp_path / "torn"
+    of_torn.mkdir()
+    for site in torn_seed.logs:
+        if site.name != SPOILED:
+            (of_torn / site.name).symlink_to(site)
+    spoiled(of_torn, tmp_path, "b", 0.0, 0, random.Random(TORN_SEED))
     together = str(tmp_path / "tables")
-    batch.run(spark, [str(logs)], together, now_us=NOW_US)
-    assert sorted(everything_said(spark, together)) == sorted(said)
+    logs = [*whole_seed.logs, tmp_path / "b", torn_seed.logs[-1]]
+    batch.run(spark, [str(path) for path in logs], together, now_us=NOW_US)
+    renamed = [re.sub(r"\b(s\d\d)\b", r"b\1", row) for row in everything_said(spark, torn_seed.out)]
+    assert sorted(everything_said(spark, together)) == sorted(
+        everything_said(spark, whole_seed.out) + renamed
+    )
 
 
 def everything_said(spark: Any, out: str) -> list[str]:
