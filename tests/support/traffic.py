@@ -12,6 +12,7 @@ import trio
 from plugins.smqp.client import Client
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.incoming import Delivery
+from routing.errors import Refusal
 from routing.message import DeliveryMode, Message, ReceiptMode, Section
 from tests.support.real_sites import RealSite
 
@@ -79,13 +80,20 @@ class Reader:
 
     Attributes:
         finished: Smuids whose COMMIT was answered.
-        unsure: Smuids whose COMMIT was sent when the connection was lost.
+        unsure: Smuids whose COMMIT was sent when the connection was lost, or was refused.
         again: what came although its COMMIT had been answered.
     """
 
     def __init__(
-        self, site: RealSite, topic: str, channel: str, take: Callable[[Delivery], None] | None = None
+        self,
+        site: RealSite,
+        topic: str,
+        channel: str,
+        take: Callable[[Delivery], None] | None = None,
+        *,
+        may_be_removed: bool = False,
     ) -> None:
+        """`may_be_removed`: what is published, while it is being read."""
         self.site = site
         self.topic = topic
         self.channel = channel
@@ -94,6 +102,7 @@ class Reader:
         self.again: list[str] = []
         self.subscribed = trio.Event()
         self._take = take
+        self._may_be_removed = may_be_removed
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -107,14 +116,22 @@ class Reader:
             deliveries = await client.take()
             smuids = {delivery.message.smuid for delivery in deliveries}
             self.again += smuids & self.finished
-            await client.received(deliveries)
-            if self._take is not None:
-                for delivery in deliveries:
-                    self._take(delivery)
-            self.unsure |= smuids
-            await client.commit(deliveries)
-            self.unsure -= smuids
-            self.finished |= smuids
+            try:
+                await self._finish(client, deliveries, smuids)
+            except Refusal:
+                if not self._may_be_removed:
+                    raise
+                self.unsure |= smuids
+
+    async def _finish(self, client: Client, deliveries: list[Delivery], smuids: set[str]) -> None:
+        await client.received(deliveries)
+        if self._take is not None:
+            for delivery in deliveries:
+                self._take(delivery)
+        self.unsure |= smuids
+        await client.commit(deliveries)
+        self.unsure -= smuids
+        self.finished |= smuids
 
 
 async def _connected(site: RealSite, channel: str, work: Callable[[Client], Awaitable[None]]) -> None:

@@ -55,11 +55,12 @@ class Ring:
         """All sites do."""
         return not STARTS[self.kind]
 
-    async def read(self, topic: str, names: str) -> None:
+    async def read(self, topic: str, names: str, *, may_be_removed: bool = False) -> None:
         """A subscription at each of these, which takes all that comes until the end."""
         for name in names:
             taken: list[Delivery] = []
-            reader = Reader(self.sites[name], topic, f"reader.{len(self.readers)}", taken.append)
+            channel = f"reader.{len(self.readers)}"
+            reader = Reader(self.sites[name], topic, channel, taken.append, may_be_removed=may_be_removed)
             self.readers.append(reader)
             self.taken[reader] = taken
             self.nursery.start_soon(reader.run)
@@ -296,7 +297,7 @@ async def published(client: Client, first: int, many: int) -> list[str]:
 async def test_all_sites_hold_the_same_state_after_a_partition(tmp_path: Path, kind: str) -> None:
     async with ring(tmp_path, kind) as running:
         sites = running.sites
-        await running.read("state", "bd")
+        await running.read("state", "bd", may_be_removed=True)
         await running.known()
         await running.wanted("a", "state", "bd")
         async with sites["a"].client("publisher") as publisher:
