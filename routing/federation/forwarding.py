@@ -304,9 +304,7 @@ class Forwarding:
     def _repeat_for(self, copy: Copy, peer: str, forward: Forward) -> None:
         """Each question once more, for what it was for: some may have come, and be answered for good."""
         seen_to, last = copy.via(peer), self._asked_for(copy, peer, forward)
-        again: list[tuple[int, tuple[str, ...]]] = []
-        for number, query in enumerate(forward.earlier):
-            again.append((query, forward.earlier_for[number] if number < len(forward.earlier_for) else ()))
+        again = list(zip(forward.earlier, forward.earlier_for, strict=True))
         if forward.query or seen_to or not forward.depth:
             again.append((forward.query, last))
         if not last and seen_to:

@@ -29,7 +29,10 @@ _are_hops: Final = re.compile(r"[!-~]*").fullmatch
 
 
 class ForwardColumn(msgspec.Struct, array_like=True):
-    """As `routing.peering.copies.Forward`; a store of an earlier version may not have the last."""
+    """As `routing.peering.copies.Forward`; a store of an earlier version may not have the last.
+
+    There all questions were for wherever the copy is wanted.
+    """
 
     depth: Depth
     query: Number
@@ -38,7 +41,7 @@ class ForwardColumn(msgspec.Struct, array_like=True):
     earlier: list[Number] = []
     earlier_for: list[tuple[str, ...]] = []
     settled: tuple[str, ...] = ()
-    is_wide: bool = False
+    is_wide: bool = True
 
 
 class OpenColumn(msgspec.Struct, array_like=True):
@@ -122,6 +125,13 @@ def _row(copy: Copy) -> CopyRow:
     return CopyRow(copy.entry.id, copy.depth, ",".join(copy.hops), forwards, destinations)
 
 
+def _forward(column: ForwardColumn) -> Forward:
+    forward = Forward(*msgspec.structs.astuple(column))
+    if len(forward.earlier_for) != len(forward.earlier):
+        forward.earlier_for = [()] * len(forward.earlier)
+    return forward
+
+
 def restore_into(restore: Restore, tables: Tables) -> None:
     """Give the index all of them; the router stores one again that is mended, once it has judged it."""
     mended: set[int] = set()
@@ -136,9 +146,7 @@ def restore_into(restore: Restore, tables: Tables) -> None:
     for row in tables.rows(TABLE, mend=mend):
         forwards = None
         if row.forwards is not UNSET:
-            forwards = {
-                name: Forward(*msgspec.structs.astuple(forward)) for name, forward in row.forwards.items()
-            }
+            forwards = {name: _forward(column) for name, column in row.forwards.items()}
         destinations, seen_to = None, None
         if row.destinations is UNSET:
             destinations, seen_to = {UNKNOWN: Open()}, frozenset[str]()

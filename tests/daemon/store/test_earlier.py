@@ -139,6 +139,20 @@ async def test_peers_get_what_was_on_its_way_and_are_told_what_they_asked(
     assert distances(("ALL", "news")) == {"b.example": 0}
 
 
+async def test_questions_that_followed_each_other_are_all_repeated(
+    directory: Path, mock_clock: MockClock
+) -> None:
+    store = sqlite3.connect(directory / "smqpd.db")
+    forwards = '{"b.example": [2, 7, 1, 1, [4, 6]]}'
+    assert store.execute("UPDATE copy SET forwards = ? WHERE depth = -1", (forwards,)).rowcount == 1
+    store.commit()
+    store.close()
+    async with virtual_site(directory) as site:
+        told = await told_to_peers(site)
+    [again] = [d for d in told if isinstance(d, Send) and d.depth == 2]
+    assert (again.query, again.earlier, again.destinations) == (7, (4, 6), ())
+
+
 async def told_to_peers(site: VirtualSite) -> list[Any]:
     """The decisions for peers, once the links are up."""
     told: list[Any] = []
