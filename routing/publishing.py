@@ -110,10 +110,12 @@ class Publishing:
                 return
         topic = state.topic(topic_name)
         settings = state.settings
-        full = topic.messages >= settings.queue_messages_max or topic.bytes >= settings.queue_bytes_max
-        if full or topic_name in state.crossing.besides:
-            full = self._room.is_full(topic_name)
-        if full and not together:
+        may_be_full = (
+            topic.messages >= settings.queue_messages_max
+            or topic.bytes >= settings.queue_bytes_max
+            or topic_name in state.crossing.besides
+        )
+        if may_be_full and not together and self._room.is_full(topic_name):
             text = f"{topic_name} holds as much as it may; try again once messages have been taken from it"
             self._deny_full(topic_name, message, publisher)
             raise Refusal(Refusal.QUEUE_FULL, text)

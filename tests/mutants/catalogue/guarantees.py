@@ -199,9 +199,9 @@ MUTATIONS = [
     ),
     Mutation(
         name="a full queue takes more",
-        file="routing/publishing.py",
-        old="full = topic.messages >= settings.queue_messages_max or",
-        new="full =",
+        file="routing/room.py",
+        old="return messages >= settings.queue_messages_max or bytes",
+        new="return bytes",
         tests=("tests/routing/test_router_publishing.py::test_a_full_queue_refuses_and_loses_nothing",),
     ),
     Mutation(
