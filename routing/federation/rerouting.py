@@ -124,9 +124,11 @@ class Rerouting:
     def reconsider(self) -> None:
         """Links or wants may have changed: see that all destinations are on their way."""
         turns = self._turns
+        if not (turns or self._unwanted or self._come_up):
+            return
         if self._come_up:
             self._compare()
-        for _ in range(AT_ONCE if turns else 0):
+        for _ in range(AT_ONCE):
             if (copy := turns.next()) is None:
                 break
             is_stated = copy.seen_to is not None and copy.entry.flags & STATED
