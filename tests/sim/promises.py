@@ -100,9 +100,10 @@ def _judge_one(ledger: Ledger, facts: Facts, publication: Publication, smuid: st
         return
     ends = facts.ended[smuid]
     # one that was on its way when it was removed ends as its next site, which knows of that, does not take it
-    if ledger.told[publication.key].removed:
-        return
-    if not committed and not held and not any(ends[event] for event in ("expired", "removed", "dead")):
+    is_over = ledger.told[publication.key].removed or any(
+        ends[event] for event in ("expired", "removed", "dead")
+    )
+    if not committed and not held and not is_over:
         ledger.violate(f"{publication.key} ({smuid}) of mode ONE is nowhere: {dict(ends)}")
     could = any(
         reader.takes(publication) and reader.accepts != "ALL" and reader.ends_at is None
