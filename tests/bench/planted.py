@@ -156,7 +156,7 @@ def _split(logs: Logs, is_free: Free, chance: random.Random) -> Fault | None:
     """Who reads a message of mode ONE has handed it on as well, and it is read there, too."""
     ends = [end for end in _ends(logs, is_free, "ONE") if end["event"] == "committed"]
     ends = [e for e in ends if {r["server"] for r in logs.about(e["smuid"])} == {e["server"]}]
-    # nor does the log of who has handed it here need to be among them
+    # it began here: the log of a site that has handed it on may be missing
     ends = [e for e in ends if any(r["event"] == "published" for r in logs.about(e["smuid"]))]
     if not ends or len(logs.whole) < 2:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from routing.decisions import Deliver, KeepMessage, Record, StoreMessage
+from routing.decisions import Decision, Deliver, KeepMessage, Record, StoreMessage
 from routing.link.forgery import forged
 from routing.message import Message, Section
 from routing.peering.copies import Answered, Arrival, PeerRules, UnitId
@@ -72,7 +72,7 @@ class Federation:
         self.random = random.Random(seed)
         self.now = 1000.0
         self.names = sorted({name for link in links for name in link})
-        self.routers = {name: Router(name, 1, SETTINGS, lambda: 1_700_000_000_000) for name in self.names}
+        self.routers = {name: self._begin(name) for name in self.names}
         self.messages: dict[tuple[str, int], Message] = {}
         self.delivered: Counter[tuple[str, str]] = Counter()
         self.held: dict[tuple[str, str], list[tuple[Consumer, int]]] = {}
@@ -89,6 +89,9 @@ class Federation:
             for one, other in ((a, b), (b, a)):
                 self.routers[one].federation.set_peer(other, rules.get((one, other), PeerRules(flood=flood)))
             self.join(a, b)
+
+    def _begin(self, site: str) -> Router:
+        return Router(site, 1, SETTINGS, lambda: 1_700_000_000_000)
 
     # -- links ------------------------------------------------------------------------------------
 
@@ -157,7 +160,10 @@ class Federation:
 
     def take(self, site: str) -> None:
         """Carry a router's decisions out."""
-        for decision in self.routers[site].take():
+        self._carry_out(site, self.routers[site].take())
+
+    def _carry_out(self, site: str, decisions: list[Decision]) -> None:
+        for decision in decisions:
             match decision:
                 case Deliver(consumer=consumer, entry=entry, number=number):
                     message = self.messages[site, entry.id]

@@ -49,17 +49,16 @@ class StoredFederation(Federation):
         self.consumers: dict[str, list[tuple[str, str, dict[str, Any]]]] = {}
         super().__init__(links, seed, old=old, rules=rules)
 
-    def _begin(self, site: str) -> None:
+    def _begin(self, site: str) -> Router:
         store = Store(self._directory / f"{site}.db")
         router = Router(site, store.site.boot, SETTINGS, lambda: 1_700_000_000_000, store.recall)
         copies = router.federation.outlook.copies
-        self.stores[site], self.routers[site] = store, router
+        self.stores[site] = store
         self._batches[site] = Batch(Surroundings(site, lambda: self.now, lambda: 0, copies))
         store.restore_into(router.restore(self.now), self.now, SETTINGS.dedupe_window_s)
+        return router
 
     def take(self, site: str) -> None:
-        if site not in self.stores:
-            self._begin_first(site)
         router, batch, store = self.routers[site], self._batches[site], self.stores[site]
         decisions = router.take()
         for decision in decisions:
@@ -70,15 +69,6 @@ class StoredFederation(Federation):
             batch.clear()
         self._carry_out(site, decisions)
 
-    def _begin_first(self, site: str) -> None:
-        """The router is there already, and has not been restored."""
-        store = Store(self._directory / f"{site}.db")
-        router = self.routers[site]
-        router.federation.forwarding._recall = store.recall
-        copies = router.federation.outlook.copies
-        self.stores[site] = store
-        self._batches[site] = Batch(Surroundings(site, lambda: self.now, lambda: 0, copies))
-
     @staticmethod
     def _put(batch: Batch, decision: Decision) -> None:
         if isinstance(decision, StoreMessage):
@@ -88,14 +78,6 @@ class StoredFederation(Federation):
                 batch.end_message(decision.entry)
         elif (handler := batch.handlers.get(type(decision))) is not None:
             handler(decision)
-
-    def _carry_out(self, site: str, decisions: list[Decision]) -> None:
-        router = self.routers[site]
-        before, router.take = router.take, lambda: decisions  # type: ignore[method-assign]
-        try:
-            super().take(site)
-        finally:
-            router.take = before  # type: ignore[method-assign]
 
     def subscribe(self, site: str, topic: str = "t", channel: str = "c", **options: Any) -> Any:
         options = {"lock_s": 1e9, **options}
@@ -122,7 +104,7 @@ class StoredFederation(Federation):
 
     def start(self, site: str, *joined: str) -> None:
         """With what it has written, and links with these peers."""
-        self._begin(site)
+        self.routers[site] = self._begin(site)
         federation = self.routers[site].federation
         federation.set_peers(
             self.now, {peer: self._rules.get((site, peer), PeerRules()) for peer in self.peers[site]}
