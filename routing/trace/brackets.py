@@ -3,11 +3,18 @@
 A server numbers its records, and answers copies on a link in the order in which it has recorded them. So a
 copy that it has acknowledged has its record between those of a copy that it answered before, to the same
 peer, and of one that it answered after. Where no number between these two is missing in its log, and none of
-them is of the copy, the copy is lost. Answers that left together are of no order among themselves.
+them is of the copy, the copy is lost. Answers that left together are of no order among themselves. The record
+of an answer is that of the same crossing of the same link: what is of mode ONE may come again, by other ways.
 """
+
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
+
+from routing.trace.facts import crossing
+
+_CROSSING: Final = ["smuid", "from", "server", "attempt", "crossing"]
 
 
 def proven_lost(copies: DataFrame, records: DataFrame, gaps: DataFrame) -> DataFrame | None:
@@ -16,21 +23,29 @@ def proven_lost(copies: DataFrame, records: DataFrame, gaps: DataFrame) -> DataF
     `copies` as from `facts.copies`, `gaps` as from `coverage.gaps`. Runs a job, which reads three columns of
     `copies`; where there are copies that are claimed and have no beginning, others over the links of these.
     """
-    began = copies.where("begun is not null")
-    heard = began.select("server").distinct()
+    heard = copies.where("begun is not null").select("server").distinct()
     open_ones = copies.where("begun is null and ended is null and claimed_us is not null")
     suspects = open_ones.select("smuid", "server").join(f.broadcast(heard), "server", "left_semi").persist()
     if suspects.isEmpty():
         return None
     answers = records.where("event = 'forwarded' and outcome = 'accepted'").select(
-        "smuid", f.col("server").alias("from"), f.col("peer").alias("server"), "record", "peer_sent_us"
+        *("smuid", f.col("server").alias("from"), f.col("peer").alias("server"), "attempt"),
+        *(crossing().alias("crossing"), "record", "peer_sent_us"),
     )
     links = answers.join(f.broadcast(suspects), ["smuid", "server"]).select("from", "server").distinct()
-    once = began.where("begun_record = begun_last_record").select("smuid", "server", "begun_record")
-    on_links = answers.join(f.broadcast(links), ["from", "server"]).join(
-        once.join(f.broadcast(links.select("server").distinct()), "server", "left_semi"),
-        ["smuid", "server"],
-        "left",
+    on_links = answers.join(f.broadcast(links), ["from", "server"])
+    received = records.where("event = 'received'").select(
+        *("smuid", f.col("peer").alias("from"), "server", "attempt", crossing().alias("crossing"), "record")
+    )
+    # one that is read twice is one
+    number = f.min("record").alias("received_record")
+    once = (
+        received.groupBy(*_CROSSING)
+        .agg(number, f.max("record").alias("last"))
+        .where("received_record = last")
+    )
+    on_links = on_links.join(
+        once.join(f.broadcast(links), ["from", "server"], "left_semi"), _CROSSING, "left"
     )
     between = _bracketed(on_links).join(f.broadcast(suspects), ["smuid", "server"], "left_semi")
     known = between.where(f.col("before").isNotNull() & f.col("after").isNotNull()).select(
@@ -52,7 +67,7 @@ def _bracketed(answers: DataFrame) -> DataFrame:
     together = f.sum(f.when(left == f.lag(left).over(order), 0).otherwise(1)).over(order)
     batch = Window.partitionBy("from", "server", "batch").orderBy("record")
     whole_batch = batch.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    number: Column = f.col("begun_record")
+    number: Column = f.col("received_record")
     earlier = order.rowsBetween(Window.unboundedPreceding, -1)
     later = order.rowsBetween(1, Window.unboundedFollowing)
     return (

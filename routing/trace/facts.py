@@ -294,6 +294,14 @@ def _crossing(level: Column) -> Column:
     return f.when(f.col("event") == "forwarded", f.coalesce("crossing", f.lit(0))).otherwise(arrived)
 
 
+def crossing() -> Column:
+    """Which crossing of its link a forwarded or received record tells of, from 1, as `hops` has it."""
+    level = f.size(f.coalesce("hops", f.array().cast("array<string>")))
+    unnumbered = (f.col("event") == "forwarded") & (f.coalesce("mode", f.lit("")) == "ONE")
+    unnumbered &= f.coalesce("crossing", f.lit(0)) == 0
+    return f.when(~unnumbered, f.greatest(f.abs(_crossing(level)), f.lit(1)))
+
+
 def _coded(slim: DataFrame) -> DataFrame:
     """The words of a record as numbers, before they are shuffled and looked at once for each slot.
 

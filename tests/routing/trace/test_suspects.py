@@ -14,13 +14,13 @@ class Suspects:
         for _ in range(20):
             self.logs.write("set", "heartbeat")
 
-    def answered(self, *, stamp_us: int = 0) -> str:
+    def answered(self, *, stamp_us: int = 0, **fields: Any) -> str:
         """A copy of which only the acknowledgement tells."""
         self.count += 1
         name = f"a/019aa5d72900-1-{self.count:x}"
         at_us = stamp_us or 1_763_719_210_000_000 + self.count
         stamps = {"sent_us": 1, "peer_received_us": at_us, "peer_sent_us": at_us}
-        self.logs.write("a", "forwarded", name, peer="set", attempt=1, outcome="accepted", **stamps)
+        self.logs.write("a", "forwarded", name, peer="set", attempt=1, outcome="accepted", **stamps, **fields)
         return name
 
     def taken(self, *, stamp_us: int = 0) -> str:
@@ -73,6 +73,28 @@ def test_copies_that_were_answered_together_prove_nothing_of_each_other(spark: A
     suspects = Suspects()
     suspects.taken(stamp_us=1_763_719_210_000_000)
     suspects.answered(stamp_us=1_763_719_210_000_000)
+    suspects.taken()
+    assert suspects.lost(spark) == set()
+
+
+def test_one_that_comes_again_by_another_way_tells_nothing_of_what_was_answered_before(spark: Any) -> None:
+    suspects = Suspects()
+    suspects.taken()
+    suspects.logs.lose("set")
+    roaming, hops = suspects.answered(mode="ONE", crossing=1), ("a", "set", "b")
+    suspects.answered()
+    suspects.logs.write("set", "received", roaming, peer="b", mode="ONE", attempt=1, due=1, hops=hops)
+    suspects.taken()
+    assert suspects.lost(spark) == set()
+
+
+def test_one_that_comes_again_on_the_same_link_tells_nothing_of_the_time_before(spark: Any) -> None:
+    suspects = Suspects()
+    suspects.taken()
+    suspects.logs.lose("set")
+    roaming, hops = suspects.answered(mode="ONE", crossing=1), ("a", "set", "a")
+    suspects.answered()
+    suspects.logs.write("set", "received", roaming, peer="a", mode="ONE", attempt=1, due=1, hops=hops)
     suspects.taken()
     assert suspects.lost(spark) == set()
 
