@@ -181,6 +181,11 @@ class PeerConnection:
         """Have the writer look for what there is to write."""
         self._wake.set()
 
+    def _wake_if_needed(self) -> None:
+        """As `wake`, where there is something to be written: what has come may have made room for it."""
+        if self._lanes.has_outgoing or any(self._has_more(lane) for lane in Lane):
+            self.wake()
+
     def _lost(self, reason: str, *, by_peer: bool = False) -> None:
         """The peer is gone: nothing can be said any more."""
         self._finish(reason, by_peer=by_peer)
@@ -225,7 +230,7 @@ class PeerConnection:
                     break
                 if len(data) > SLICE_BYTES:
                     await trio.lowlevel.checkpoint()
-            self.wake()
+            self._wake_if_needed()
         # What the peer acknowledged before it closed still counts.
         await self._inputs[Lane.CONTROL].emptied()
         self._lost(self._peer_said or "the peer closed the connection", by_peer=True)
@@ -265,6 +270,8 @@ class PeerConnection:
     def _fill(self) -> None:
         """One round: of each lane as much as the peer and its share allow."""
         for lane in Lane:
+            if not self._has_more(lane):
+                continue
             room = min(self._lanes.capacity(lane), ROUND_BYTES)
             while room > 0:
                 if not self._pending[lane]:
@@ -275,6 +282,11 @@ class PeerConnection:
                 self._lanes.send(lane, part)
                 self._pending[lane] = self._pending[lane][len(part) :]
                 room -= len(part)
+
+    def _has_more(self, lane: Lane) -> bool:
+        if self._pending[lane] or (lane is Lane.CONTROL and self._unnumbered):
+            return True
+        return self._exchange is not None and self._exchange.has_waiting(lane)
 
     def _next(self, lane: Lane, bytes_max: int) -> bytes:
         exchange = self._exchange if self.is_up else None
@@ -310,7 +322,7 @@ class PeerConnection:
     def credit(self, lane: Lane, flow_bytes: int) -> None:
         """See `daemon.link.lane_input.UnitHandler`."""
         self._lanes.credit(lane, flow_bytes)
-        self.wake()
+        self._wake_if_needed()
 
     async def input_room(self) -> None:
         """See `daemon.link.lane_input.UnitHandler`."""
@@ -345,6 +357,8 @@ class PeerConnection:
                 self._owner.welcomed(self)
             case Transfer() | Control() | Acknowledge() if exchange is not None:
                 exchange.take(unit)
+                if self.leaving:
+                    self.wake()
             case Probe() if exchange is not None:
                 self._owner.probe_arrived(self.secured.name, unit)
             case ProbeReply() if exchange is not None:

@@ -84,6 +84,10 @@ class Exchange:
             return b""
         return b"".join(encode(ack) for ack in self.receiver.take_answers(self._wall_us()))
 
+    def has_waiting(self, lane: Lane) -> bool:
+        """Whether there is something to be written in the lane, now or once the peer's window allows it."""
+        return self.sender.has_waiting(lane) or (lane is Lane.CONTROL and self.receiver.has_answers)
+
     def fill(self, lane: Lane, bytes_max: int) -> bytes:
         """Units of the lane that may go now, about `bytes_max`."""
         had_room = self.sender.has_room
@@ -113,7 +117,8 @@ class Exchange:
                     self._complain("denied", unit.reason or "no reason given")
                 if not had_room and self.sender.has_room:
                     self._port.room(self.peer)
-                self.wake()
+                if self.sender.waiting:
+                    self.wake()
 
     def refuse(self, refusal: UnitRefusal) -> None:
         """Deny a unit that could not be read, if its number is known."""

@@ -71,6 +71,7 @@ class Lanes:
     def __init__(self, *, dialled: bool, peer: str, now: float) -> None:
         """`peer` is the name of the other site, for the request."""
         self.closed = False
+        self._outgoing = b""
         self._guard = FrameGuard(FRAME_BYTES_MAX, preface=not dialled, now=now)
         self._stream_of: dict[Lane, int] = {}
         self._lane_of: dict[int, Lane] = {}
@@ -148,9 +149,16 @@ class Lanes:
             # After an error of the peer's h2 has already queued a GOAWAY of its own.
             return
 
+    @property
+    def has_outgoing(self) -> bool:
+        """Whether `outgoing` would give anything."""
+        self._outgoing += self._http.data_to_send()
+        return bool(self._outgoing)
+
     def outgoing(self) -> bytes:
         """What is to be sent now."""
-        return self._http.data_to_send()
+        data, self._outgoing = self._outgoing + self._http.data_to_send(), b""
+        return data
 
     def _take(self, event: h2.events.Event, events: list[LaneEvent]) -> None:
         match event:

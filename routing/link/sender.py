@@ -83,6 +83,10 @@ class LinkSender:
         """Units that have not been written on this connection."""
         return sum(len(lane) for lane in self._lanes)
 
+    def has_waiting(self, lane: Lane) -> bool:
+        """Whether units of the lane have not been written on this connection."""
+        return bool(self._lanes[lane])
+
     @property
     def in_flight(self) -> int:
         """Units that have been written and are not acknowledged."""
