@@ -167,7 +167,8 @@ def _clusters(sightings: Iterable[Sighting]) -> dict[tuple[str, int], int]:
 def epochs(sightings: Sequence[Sighting], ahead_us: Mapping[str, float]) -> list[Epoch]:
     """The stretches of a clock between its jumps; `ahead_us`: the neighbours whose clocks are known."""
     stretches = _stretches([one for one in sightings if one.neighbour in ahead_us], ahead_us)
-    values = [median(ahead_us[name] + run.ahead_us(name) for name in run.fastest) for run in stretches]
+    told = [[ahead_us[name] + run.ahead_us(name) for name in run.fastest] for run in stretches]
+    values = [median(each) for each in told]
     jump_us = max(values, default=0.0) - min(values, default=0.0)
     ends = len(stretches) - 1
     return [
@@ -175,7 +176,8 @@ def epochs(sightings: Sequence[Sighting], ahead_us: Mapping[str, float]) -> list
             run.first * MINUTE_US if number else -FOREVER_US,
             (run.last + 1) * MINUTE_US if number < ends else FOREVER_US,
             value,
-            run.doubt_us,
+            # set by less than tells a stretch from the next, it was seen before or after by its neighbours
+            max(run.doubt_us, *(abs(value - each) for each in told[number])),
         )
         for number, (run, value) in enumerate(zip(stretches, values, strict=True))
         # shorter ones may be of times that came twice, before and after the clock was set back

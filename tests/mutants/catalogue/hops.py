@@ -128,4 +128,14 @@ MUTATIONS = [
             "test_one_that_comes_again_on_the_same_link_tells_nothing_of_the_time_before",
         ),
     ),
+    Mutation(
+        name="neighbours that disagree leave no doubt about a clock",
+        file="routing/trace/epochs.py",
+        old="max(run.doubt_us, *(abs(value - each) for each in told[number])),",
+        new="run.doubt_us,",
+        tests=(
+            "tests/routing/trace/test_epochs.py::"
+            "test_of_one_whose_neighbours_saw_it_before_and_after_it_was_set_a_little_the_doubt_holds_both",
+        ),
+    ),
 ]

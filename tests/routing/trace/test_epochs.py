@@ -84,6 +84,15 @@ def test_of_a_clock_that_is_set_a_little_once_more_the_doubt_holds_both() -> Non
         assert abs(after.ahead_us - ahead_us) <= after.doubt_us
 
 
+def test_of_one_whose_neighbours_saw_it_before_and_after_it_was_set_a_little_the_doubt_holds_both() -> None:
+    seen = [sighting("a", NOON_US, 0)]
+    seen += [sighting("a", NOON_US + HOUR_US, HOUR_US)]
+    seen += [sighting("b", NOON_US + HOUR_US + MINUTE_US, HOUR_US - 5_000_000)]
+    _, after = epochs(seen, {"a": 0.0, "b": 0.0})
+    for ahead_us in (HOUR_US, HOUR_US - 5_000_000):
+        assert abs(after.ahead_us - ahead_us) <= after.doubt_us
+
+
 @pytest.mark.parametrize(
     ("links", "torn", "found"),
     [
