@@ -9,7 +9,7 @@ itself does; `arrived` says it of those beyond, and goes back to whoever asked. 
 until then, whoever else is asked meanwhile: each site on the way is a second source.
 
     a link, anywhere, comes or goes      destinations whose peer is on no shortest way any more are given to
-                                         one that is; where there is none, they stay where they are
+                                         one that is; where none is up, to one that would be if all links were
     a peer would not, or says `no-way`   to another one; where there is none, that is told to whoever asked.
                                          The peer is asked again when the link comes up anew, and after two
                                          minutes, four, and so on: who says `no-way` has not forgotten it
@@ -235,13 +235,19 @@ class Destinations:
         self.give(copy, self.astray(copy))
 
     def astray(self, copy: Copy) -> list[str]:
-        """Destinations that another peer can see to, and that whoever was asked to cannot, now."""
+        """Destinations that another peer is to see to, by what is known now, than whoever was asked to.
+
+        Where no way is up, too: what waits there is to go by the same peer as what comes after it.
+        """
         ways, topic = self._topology.ways, copy.entry.topic.name
         found = []
         for site, open in copy.destinations.items():
             best = ways.best(site, topic, copy.depth)
             for peer in (*copy.hops, *open.asked_by, *open.refused):
                 best &= ~ways.bit(peer)
+            if open.via and not best:
+                refused = (*open.asked_by, *open.refused)
+                best = ways.choice(site, topic, copy.depth, copy.hops, refused)
             if not open.via or (best and not best & ways.bit(open.via)):
                 found.append(site)
         return found

@@ -255,17 +255,30 @@ class Ways:
         choices: dict[str, int] = {}
         nowhere = []
         for target in targets:
-            shut = frozenset(refused.get(target, ()))
-            without = hops | shut
-            first = self._first(target, topic, depth, without)
-            if not first:
-                back = self._first(target, topic, depth, shut) if hops else 0
-                first = back or self._first(target, topic, depth, without, up=False)
-                if back or not first:
-                    nowhere.append(target)
+            first, is_back = self._choice(target, topic, depth, hops, frozenset(refused.get(target, ())))
+            if is_back or not first:
+                nowhere.append(target)
             if first:
                 choices[target] = first
         return self._merged(choices), nowhere
+
+    def choice(
+        self, target: str, topic: str, depth: int, avoid: tuple[str, ...], refused: tuple[str, ...]
+    ) -> int:
+        """The peers, as bits, of which `assign` takes one for a target; 0 where there is none but back."""
+        first, is_back = self._choice(target, topic, depth, frozenset(avoid), frozenset(refused))
+        return 0 if is_back else first
+
+    def _choice(
+        self, target: str, topic: str, depth: int, hops: frozenset[str], shut: frozenset[str]
+    ) -> tuple[int, bool]:
+        """The peers, and whether their ways are ways back."""
+        without = hops | shut
+        if first := self._first(target, topic, depth, without):
+            return first, False
+        if back := self._first(target, topic, depth, shut) if hops else 0:
+            return back, True
+        return self._first(target, topic, depth, without, up=False), False
 
     def _first(self, target: str, topic: str, depth: int, without: frozenset[str], *, up: bool = True) -> int:
         shut = 0

@@ -331,4 +331,11 @@ MUTATIONS = [
         new="            pass\n        if entry.flags & GUARANTEED",
         tests=("tests/routing/federation/test_destinations_held.py",),
     ),
+    Mutation(
+        name="what waits where no way is up stays with the peer that it was given to",
+        file=DESTINATIONS,
+        old="            if open.via and not best:\n",
+        new="            if False:\n",
+        tests=("tests/routing/federation/test_destinations_rejoined.py",),
+    ),
 ]
