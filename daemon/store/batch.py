@@ -3,7 +3,7 @@
 A new thing that is stored is a file in `daemon.store.tables` and a line here.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import compress
 from typing import Any
 
@@ -116,6 +116,11 @@ class Batch:
             self._marks.discard(entry.id)
         if entry.flags & CROSSES:
             self._copies.end(entry)
+
+    @property
+    def seen(self) -> Iterable[str]:
+        """The Smuids of which something new is remembered."""
+        return self._seen.smuids
 
     def forget(self, publications_until: float, removals_from: float) -> None:
         """Each minute: delete the Cmuids and removals that are older, in site time, and what has expired."""

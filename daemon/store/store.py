@@ -169,6 +169,7 @@ class Store:
         self._reader.execute("PRAGMA cache_size = -4096")
         self._tables = Tables(self._writer)
         self._recalling = Tables(self._reader)
+        self._recollection = seen.Recollection(self._recalling)
         self.site = self._begun()
         self._page_bytes: int = self._writer.execute("PRAGMA page_size").fetchone()[0]
         self._file_bytes = self.size_bytes = self.unused_bytes = 0
@@ -208,6 +209,7 @@ class Store:
         """Execute a batch in a transaction that stays open: `commit` or `roll_back` must follow."""
         self._writer.execute("BEGIN IMMEDIATE")
         self._execute(batch)
+        self._recollection.note(batch.seen)
         self._writer.execute(_PUT_SITE, (last_record, *clock))
         self._new_bytes, self._ended_bytes = batch.new_bytes, batch.ended_bytes
 
@@ -302,7 +304,7 @@ class Store:
 
     def recall(self, smuid: str) -> Seen | None:
         """What is remembered of another server's Smuid; None if nothing is. May block on the disk."""
-        return seen.recall(self._recalling, smuid)
+        return self._recollection.find(smuid)
 
     @property
     def damaged(self) -> int:

@@ -1,6 +1,6 @@
 """Smuids of other servers that have been here; each is looked up when a copy comes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from daemon.store.changes import Changes, Statement, Values
@@ -35,6 +35,14 @@ EXPIRED_MAX: Final = 20_000
 EXPIRED_PER_NEW: Final = 2
 """Rows forgotten with each new one, so that the table grows no faster than it can shrink."""
 
+SERVERS_MAX: Final = 10_000
+"""Of which it is kept in memory what came last: peers may name any. Of others each Smuid is looked up."""
+
+AFTER_ALL: Final = "\U0010ffff"
+"""It sorts after any Smuid."""
+
+_LAST: Final = "SELECT CAST(max(smuid) AS BLOB) FROM seen WHERE smuid > ? AND smuid < ?"  # "0" follows "/"
+
 _EXPIRE: Final = (
     "DELETE FROM seen WHERE smuid IN (SELECT smuid FROM seen WHERE until < ? ORDER BY until LIMIT ?)"
 )
@@ -54,6 +62,11 @@ class SeenChanges(Changes):
         seen = d.seen
         self._put[d.smuid] = (d.smuid, seen.entry_id, seen.depth, seen.custody, seen.until)
 
+    @property
+    def smuids(self) -> Iterable[str]:
+        """Those that are new, or of which something new is remembered."""
+        return self._put
+
     def expire(self) -> None:
         """Forget what has expired, also where nothing is new."""
         self._expired.append(())
@@ -66,8 +79,37 @@ class SeenChanges(Changes):
             yield _EXPIRE, [(self._now(), rows_max)]
 
 
-def recall(tables: Tables, smuid: str) -> Seen | None:
-    """What is remembered of a Smuid; None also where that is damaged: a copy twice is better than none."""
-    for row in tables.rows(TABLE, "WHERE smuid = ?", (smuid,)):
-        return Seen(row.entry, row.depth, row.custody, row.until)
-    return None
+class Recollection:
+    """What is remembered of Smuids, looked up in a store to which only this process writes.
+
+    Most that are asked for are new. Smuids of a server begin with its name and the moment of their birth, so
+    one that sorts after all that have been here of its server has not been, and nothing is looked up.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._last: dict[str, str] = {}
+
+    def note(self, smuids: Iterable[str]) -> None:
+        """Note that these are being stored."""
+        for smuid in smuids:
+            server = smuid.partition("/")[0]
+            if smuid > self._last_of(server):
+                self._last[server] = smuid
+
+    def find(self, smuid: str) -> Seen | None:
+        """None also where what is remembered is damaged: a copy twice is better than none."""
+        if smuid > self._last_of(smuid.partition("/")[0]):
+            return None
+        for row in self._tables.rows(TABLE, "WHERE smuid = ?", (smuid,)):
+            return Seen(row.entry, row.depth, row.custody, row.until)
+        return None
+
+    def _last_of(self, server: str) -> str:
+        last = self._last.get(server)
+        if last is None:
+            if len(self._last) >= SERVERS_MAX:
+                return AFTER_ALL
+            found = self._tables.first(_LAST, f"{server}/", f"{server}0")
+            last = self._last[server] = "" if found is None else found.decode(errors="replace")
+        return last

@@ -19,6 +19,7 @@ from daemon.store.changes import Surroundings
 from daemon.store.schema import TooNewError
 from daemon.store.store import Store
 from daemon.store.tables import publications
+from daemon.store.tables.seen import SERVERS_MAX
 from routing import decisions as d
 from routing.message import Message
 from routing.peering.copies import Seen
@@ -446,3 +447,42 @@ def test_removals_are_forgotten_with_those_that_the_router_has_forgotten(store: 
     batch.forget(publications_until=0.0, removals_from=7.0)
     write(store, batch)
     assert query(path, "SELECT count(*) FROM removal") == [(3,)]
+
+
+def remember(store: Store, *smuids: str) -> None:
+    write(store, take(a_batch(), *(StoreSeen(each, Seen(1, 0, 1, until=1e9)) for each in smuids)))
+
+
+def known(store: Store, *smuids: str) -> list[bool]:
+    return [store.recall(each) is not None for each in smuids]
+
+
+def test_smuids_are_recalled_in_whatever_order_they_come(store: Store, path: Path) -> None:
+    old, early, late, last = (f"b.example/{birth:012x}-1-{birth:x}" for birth in (1, 2, 3, 4))
+    remember(store, old)
+    assert known(store, old, early, late) == [True, False, False]
+    remember(store, late)
+    assert known(store, old, early, late, last) == [True, False, True, False]
+    remember(store, early)
+    assert known(store, old, early, late, last) == [True, True, True, False]
+    again = Store(path)
+    assert known(again, last, late, early, old) == [False, True, True, True]
+    again.close()
+
+
+def test_what_is_recalled_of_one_server_says_nothing_of_another(store: Store) -> None:
+    smuids = [
+        f"{server}/00000000000{birth}-1-1" for birth in (1, 2) for server in ("b", "b.a", "b0", "a", "ba")
+    ]
+    assert known(store, *smuids) == [False] * len(smuids)
+    for count in range(1, len(smuids) + 1):
+        remember(store, smuids[count - 1])
+        assert known(store, *smuids) == [True] * count + [False] * (len(smuids) - count)
+
+
+def test_of_more_servers_than_are_kept_in_memory_each_smuid_is_looked_up(store: Store) -> None:
+    smuids = [f"s{number}/000000000001-1-1" for number in range(SERVERS_MAX + 2)]
+    assert not any(known(store, *smuids))
+    remember(store, *smuids)
+    assert all(known(store, *smuids))
+    assert not any(known(store, *(f"{each}1" for each in smuids)))

@@ -4,6 +4,13 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="a copy that was here in this boot is taken for a new one, once it is only on disk",
+        file="daemon/store/store.py",
+        old="        self._recollection.note(batch.seen)\n",
+        new="",
+        tests=("tests/daemon/store/test_store.py::test_smuids_are_recalled_in_whatever_order_they_come",),
+    ),
+    Mutation(
         name="a processor that is busy passes for a disk that stalls",
         file="daemon/broker/committing.py",
         old=" and preempted == self.preempted()",
