@@ -87,7 +87,6 @@ class Custody:
         if depth is None:
             return None
         topic = copy.entry.topic
-        could_be_taken_here = self._state.matching.is_taken(topic, "ONE")
         found: list[tuple[bool, int, bool, bool, str]] = []  # what is new and up comes first
         for name, distance in self._interest.distances(self._forwarding.want_of(copy.entry)).items():
             peer = self._forwarding.peers.get(name)
@@ -96,7 +95,7 @@ class Custody:
             if name in copy.denied_by:
                 continue
             had_it = name in copy.hops
-            if not (had_it and could_be_taken_here):
+            if not (had_it and self._state.matching.is_taken(topic, "ONE")):
                 found.append((had_it or not peer.up, distance, not peer.up, had_it, name))
         if not found:
             return None
