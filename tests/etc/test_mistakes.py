@@ -2,7 +2,6 @@
 
 import re
 import socket
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from daemon.certificates.authority import Authority
 from daemon.terminal.failure import FAILED
 from plugins.smqp.client import session
 from routing.errors import Refusal
+from tests.support import forked
 from tests.support.command_line import CommandLine, Result
 from tests.support.keys import write_keys
 from tests.support.patience import PATIENCE_S
@@ -51,12 +51,7 @@ async def refused_reload(site: RunningSite) -> str:
 
 
 async def refused_start(site: RunningSite) -> str:
-    done = await trio.run_process(
-        [sys.executable, *SMQPD_RUN, str(site.config)],
-        capture_stderr=True,
-        check=False,
-        env=environment(site.config.parent),
-    )
+    done = await forked.run([*SMQPD_RUN, str(site.config)], env=environment(site.config.parent))
     assert done.returncode == FAILED
     return done.stderr.decode()
 
@@ -106,24 +101,13 @@ async def test_a_site_is_started_twice(site: RunningSite) -> None:
 async def test_a_backup_is_restored_over_the_site_that_runs(site: RunningSite, tmp_path: Path) -> None:
     async with daemon(site.config) as running:
         await site.printed("backup", str(tmp_path / "backup"))
+        smqpd = CommandLine(tmp_path)
         for words in ((), ("--replace",)):
-            done = await trio.run_process(
-                [
-                    sys.executable,
-                    "-c",
-                    "from daemon.cli.main import main; main()",
-                    "restore",
-                    str(tmp_path / "backup"),
-                    str(site.config.parent),
-                    *words,
-                ],
-                capture_stderr=True,
-                check=False,
-                env=environment(site.config.parent),
-            )
-            assert done.returncode == FAILED
+            restored = (str(tmp_path / "backup"), str(site.config.parent))
+            done = await smqpd("restore", *restored, *words)
+            assert done.exit_code == FAILED
             if words:
-                assert shows(done.stderr.decode(), guide("a backup restored over")[0])
+                assert shows(done.error, guide("a backup restored over")[0])
         await goes_on(site, running)
 
 

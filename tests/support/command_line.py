@@ -1,11 +1,11 @@
 """The command line as a process of its own, running this checkout whatever is installed."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-import trio
-
+from tests.support import forked
 from tests.support.process import ROOT, inherited
 
 COMMANDS = "[smqpd.commands]\npub = plugins.smqp.commands:pub\nsub = plugins.smqp.commands:sub\n"
@@ -33,17 +33,15 @@ class CommandLine:
         self.environment = {**kept, "PYTHONPATH": f"{ROOT}:{installed.parent}", **environment}
 
     def arguments(self, *words: str) -> list[str]:
-        return [sys.executable, "-c", "from daemon.cli.main import main; main()", *words]
+        """For Python."""
+        return ["-c", "from daemon.cli.main import main; main()", *words]
 
-    async def __call__(self, *words: str, stdin: bytes = b"") -> Result:
-        """Run to the end."""
+    def in_shell(self, *words: str) -> str:
+        """The command for a shell, in which it is started anew."""
+        return shlex.join([sys.executable, *self.arguments(*words)])
+
+    async def __call__(self, *words: str, stdin: bytes = b"", stdout: int | None = None) -> Result:
+        """Run to the end; what it prints is in the result, unless `stdout` takes that."""
         return Result(
-            await trio.run_process(
-                self.arguments(*words),
-                stdin=stdin,
-                capture_stdout=True,
-                capture_stderr=True,
-                check=False,
-                env=self.environment,
-            )
+            await forked.run(self.arguments(*words), env=self.environment, stdin=stdin, stdout=stdout)
         )

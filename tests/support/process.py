@@ -11,7 +11,9 @@ from typing import Final
 
 import trio
 
+from daemon.system.version import VERSION
 from routing.peering.news import DESTINATIONS
+from tests.support.forked import Forked
 from tests.support.patience import PATIENCE_S
 
 ROOT: Final = Path(__file__).parent.parent.parent
@@ -26,9 +28,9 @@ def inherited() -> dict[str, str]:
 
 def environment(directory: Path, **more: str) -> dict[str, str]:
     """For a process that runs this checkout as if installed, with the front ends `smqp` and `echo` only."""
-    installed = directory / "installed" / "smqpd-1.dist-info"
+    installed = directory / "installed" / f"smqpd-{VERSION}.dist-info"
     installed.mkdir(parents=True, exist_ok=True)
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: smqpd\nVersion: 1\n")
+    (installed / "METADATA").write_text(f"Metadata-Version: 2.1\nName: smqpd\nVersion: {VERSION}\n")
     (installed / "entry_points.txt").write_text(
         "[smqpd.plugins]\nsmqp = plugins.smqp.plugin:plugin\necho = tests.support.echo:plugin\n"
     )
@@ -38,7 +40,7 @@ def environment(directory: Path, **more: str) -> dict[str, str]:
 class Daemon:
     """A running daemon; `told` is what it has sent to the service manager."""
 
-    def __init__(self, process: trio.Process, manager: socket.socket, log_file: Path) -> None:
+    def __init__(self, process: trio.Process | Forked, manager: socket.socket, log_file: Path) -> None:
         self.process = process
         self.told: list[str] = []
         self._manager = manager
@@ -90,9 +92,13 @@ async def daemon(
     ready: bool = True,
     start: tuple[str, ...] = BECOMES,
     within: tuple[str, ...] = (),
+    forked: bool = True,
     **more: str,
 ) -> AsyncIterator[Daemon]:
-    """Run a site, `within` another command if there is one; killed at the end where it runs still."""
+    """Run a site, `within` another command if there is one; killed at the end where it runs still.
+
+    `forked`: by a process that has loaded it before, where there is no other command.
+    """
     directory = config.parent
     address = str(directory / "notify")
     Path(address).unlink(missing_ok=True)
@@ -100,13 +106,15 @@ async def daemon(
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, log_file.open("ab") as log:
         manager.bind(address)
         manager.setblocking(False)
-        process = await trio.lowlevel.open_process(
-            [*within, sys.executable, *start, str(config)],
-            env=environment(directory, NOTIFY_SOCKET=address, **more),
-            cwd=ROOT,
-            stdin=None,
-            stderr=log.fileno(),
-        )
+        arguments = [*start, str(config)]
+        env = environment(directory, NOTIFY_SOCKET=address, **more)
+        process: trio.Process | Forked
+        if forked and not within:
+            process = Forked.start(arguments, env=env, stdin=0, stdout=1, stderr=log.fileno())
+        else:
+            process = await trio.lowlevel.open_process(
+                [*within, sys.executable, *arguments], env=env, cwd=ROOT, stdin=None, stderr=log.fileno()
+            )
         try:
             running = Daemon(process, manager, log_file)
             if ready:

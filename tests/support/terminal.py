@@ -4,7 +4,6 @@ import codecs
 import fcntl
 import os
 import pty
-import signal
 import struct
 import termios
 from collections.abc import AsyncIterator
@@ -13,6 +12,7 @@ from typing import Final
 
 import trio
 
+from tests.support.forked import Forked
 from tests.support.patience import PATIENCE_S
 
 CTRL_C: Final = b"\x03"
@@ -21,7 +21,7 @@ CTRL_C: Final = b"\x03"
 class Terminal:
     """A terminal with a command in it; `shown` is all that it has shown by now."""
 
-    def __init__(self, process: trio.Process, descriptor: int) -> None:
+    def __init__(self, process: Forked, descriptor: int) -> None:
         self.process = process
         self.shown = ""
         self._descriptor = descriptor
@@ -66,35 +66,29 @@ class Terminal:
 
 @asynccontextmanager
 async def terminal(
-    words: list[str],
+    arguments: list[str],
     environment: dict[str, str],
     *,
     columns: int = 80,
     kind: str = "xterm",
     keyboard: int | None = None,
 ) -> AsyncIterator[Terminal]:
-    """Run a command at a terminal, its own session with it; killed at the end where it runs still.
+    """Run Python with these arguments at a terminal, its own session with it.
 
-    `keyboard` is what it reads in the place of what is typed.
+    It is killed at the end where it runs still. `keyboard` is what it reads in the place of what is typed.
     """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     kept = {name: value for name, value in environment.items() if name not in ("COLUMNS", "NO_COLOR")}
 
-    def take_terminal() -> None:
-        for number in (signal.SIGHUP, signal.SIGQUIT):  # which a nohup above us has ignored
-            signal.signal(number, signal.SIG_DFL)
-        os.setsid()
-        fcntl.ioctl(1, termios.TIOCSCTTY, 0)
-
     try:
-        process = await trio.lowlevel.open_process(
-            words,
+        process = Forked.start(
+            arguments,
+            env={**kept, "TERM": kind},
             stdin=theirs if keyboard is None else keyboard,
             stdout=theirs,
             stderr=theirs,
-            preexec_fn=take_terminal,
-            env={**kept, "TERM": kind},
+            terminal=True,
         )
         os.close(theirs)
         try:

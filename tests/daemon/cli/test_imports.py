@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from daemon.system.version import VERSION
 from tests.support.process import ROOT, daemon, environment
 from tests.support.running import RunningSite, message
 
@@ -40,7 +41,7 @@ async def ran(site: RunningSite, *words: str, **more: str) -> tuple[str, set[str
 
 async def test_the_version_is_told_without_the_libraries_of_a_site(site: RunningSite) -> None:
     said, loaded = await ran(site, "--version")
-    assert said == "smqpd 1\n"
+    assert said == f"smqpd {VERSION}\n"
     assert loaded & {*HEAVY, "sqlite3", "plugins"} == set()
 
 

@@ -42,7 +42,7 @@ async def test_an_interrupt_while_a_command_is_still_loaded_ends_it_without_a_wo
 
 
 async def test_output_that_nobody_reads_ends_a_command_without_a_word(smqpd: CommandLine) -> None:
-    command = " ".join(f"'{word}'" for word in smqpd.arguments("config", "show", "--defaults"))
+    command = smqpd.in_shell("config", "show", "--defaults")
     ended = await trio.run_process(
         ["sh", "-c", f"{{ {command}; echo $? >&2; }} | true"], capture_stderr=True, env=smqpd.environment
     )
@@ -54,15 +54,13 @@ async def test_output_that_cannot_be_written_is_one_line_and_a_failure(
     smqpd: CommandLine, words: tuple[str, ...]
 ) -> None:
     with open("/dev/full", "w") as full:
-        ended = await trio.run_process(
-            smqpd.arguments(*words), stdout=full, capture_stderr=True, check=False, env=smqpd.environment
-        )
-    said = b"smqpd: standard output cannot be written: No space left on device\n"
-    assert (ended.returncode, ended.stderr) == (1, said)
+        ended = await smqpd(*words, stdout=full.fileno())
+    said = "smqpd: standard output cannot be written: No space left on device\n"
+    assert (ended.exit_code, ended.error) == (1, said)
 
 
 async def test_closed_streams_are_no_files_of_somebody_else(smqpd: CommandLine) -> None:
-    command = " ".join(f"'{word}'" for word in smqpd.arguments("config", "show", "--defaults"))
+    command = smqpd.in_shell("config", "show", "--defaults")
     ended = await trio.run_process(
         ["sh", "-c", f"{command} <&- >&-"], capture_stderr=True, check=False, env=smqpd.environment
     )
@@ -71,8 +69,7 @@ async def test_closed_streams_are_no_files_of_somebody_else(smqpd: CommandLine) 
 
 
 async def test_several_quick_interrupts_end_a_site_cleanly(config: Path) -> None:
-    words = [sys.executable, *SMQPD_RUN, str(config)]
-    async with terminal(words, environment(config.parent)) as site:
+    async with terminal([*SMQPD_RUN, str(config)], environment(config.parent)) as site:
         await site.shows("runs the site alpha.example")
         site.type(5 * CTRL_C)
         assert await site.exit_code() == 0

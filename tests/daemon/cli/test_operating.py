@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon.system.version import VERSION
 from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE
 from plugins.smqp.connection import ConnectionLost
 from routing.subscription import SubscribeOptions
@@ -124,7 +125,7 @@ async def test_status_and_top_tell_how_the_site_does(site: RunningSite) -> None:
     async with daemon(site.config), site.eve() as eve:
         await eve.publish("weather", message(b"rain", timeout_s=60.0))
         status = await site.printed("status")
-        assert status.startswith("alpha.example runs, smqpd 1: 1 connections, 1 messages held\n")
+        assert status.startswith(f"alpha.example runs, smqpd {VERSION}: 1 connections, 1 messages held\n")
         assert "  listens   smqp 127.0.0.1:" in status
         assert all(len(line) <= 80 for line in status.splitlines())
         known = await site.asked("status")

@@ -1,11 +1,10 @@
 """Tables: nothing of them is cut, at terminals of any width and in pipes."""
 
 import re
-import sys
 
 import pytest
-import trio
 
+from tests.support import forked
 from tests.support.process import ROOT, inherited
 from tests.support.terminal import terminal
 
@@ -22,7 +21,7 @@ ROWS = [
     "name" + " " * 42 + "state  more",
     "a-name-that-is-quite-long.federation.example  up     " + " ".join(WORDS),
 ]
-COMMAND = [sys.executable, "-c", SHOW]
+COMMAND = ["-c", SHOW]
 ENVIRONMENT = {**inherited(), "PYTHONPATH": str(ROOT)}
 
 
@@ -43,12 +42,12 @@ async def test_at_a_terminal_a_table_is_folded_and_nothing_of_it_is_cut(columns:
     "more", [{}, {"COLUMNS": "40"}, {"NO_COLOR": "1"}, {"TERM": "dumb"}, {"TTY_COMPATIBLE": "1"}]
 )
 async def test_in_a_pipe_a_row_is_a_line(more: dict[str, str]) -> None:
-    done = await trio.run_process(COMMAND, capture_stdout=True, env={**ENVIRONMENT, **more})
+    done = await forked.run(COMMAND, env={**ENVIRONMENT, **more})
     assert done.stdout.decode().splitlines() == ROWS
 
 
 async def test_in_a_pipe_who_wants_colors_has_them_and_a_row_is_a_line() -> None:
-    done = await trio.run_process(COMMAND, capture_stdout=True, env={**ENVIRONMENT, "FORCE_COLOR": "1"})
+    done = await forked.run(COMMAND, env={**ENVIRONMENT, "FORCE_COLOR": "1"})
     shown = done.stdout.decode()
     assert "\x1b[" in shown
     assert [line.rstrip() for line in _plain(shown).splitlines()] == ROWS

@@ -19,6 +19,7 @@ from daemon.certificates.authority import Authority
 from daemon.cli import telling
 from daemon.site.directory import make_site
 from daemon.site.lock import state_lock
+from daemon.system.version import VERSION
 from daemon.terminal.failure import FAILED, UNREACHABLE
 from plugins.smqp.client import Client, session
 from plugins.smqp.connection import ConnectionLost
@@ -126,7 +127,7 @@ async def test_a_peer_that_cannot_be_linked_with_is_a_failure_until_that_is_mend
         done = site.systemctl_reload()
         assert (done.returncode, done.stdout, done.stderr) == (0, "Reloaded.\n", "")
         assert await site.command("reload") == (0, "Reloaded.\n", "")
-        known = {"server": "alpha.example", "version": "1", "connections": 0, "held": 0, "errors": 0}
+        known = {"server": "alpha.example", "version": VERSION, "connections": 0, "held": 0, "errors": 0}
         assert known | {"damaged": 0, "findings": []} == {
             name: value
             for name, value in (await site.asked("status")).items()

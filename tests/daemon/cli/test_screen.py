@@ -3,7 +3,6 @@
 import os
 import pty
 import signal
-import sys
 
 from tests.support.process import ROOT, inherited
 from tests.support.terminal import terminal
@@ -25,7 +24,7 @@ ENVIRONMENT = {**inherited(), "PYTHONPATH": str(ROOT)}
 
 
 def drawing(looks: int) -> list[str]:
-    return [sys.executable, "-c", ONE_LOOK.replace("LOOKS", str(looks))]
+    return ["-c", ONE_LOOK.replace("LOOKS", str(looks))]
 
 
 async def test_keys_that_mean_nothing_have_it_look_no_sooner() -> None:

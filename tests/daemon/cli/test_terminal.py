@@ -1,7 +1,6 @@
 """The terminals that the tests of commands have."""
 
 import os
-import sys
 
 from tests.support.terminal import terminal
 
@@ -16,7 +15,7 @@ os.write(1, character[2:])
 
 
 async def test_a_character_that_comes_in_two_parts_is_one() -> None:
-    async with terminal([sys.executable, "-c", HALVES], dict(os.environ)) as at:
+    async with terminal(["-c", HALVES], dict(os.environ)) as at:
         await at.shows("half: ")
         at.type(b"x")
         assert await at.exit_code() == 0

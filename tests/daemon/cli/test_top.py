@@ -2,14 +2,13 @@
 
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
-import trio
 
 from daemon.terminal.failure import INTERRUPTED
 from plugins.smqp.client import Client
+from tests.support import forked
 from tests.support.process import PRETENCES, daemon, environment
 from tests.support.running import RunningSite, message
 from tests.support.terminal import CTRL_C, terminal
@@ -28,7 +27,6 @@ def site(tmp_path: Path) -> RunningSite:
 
 def top(site: RunningSite, *words: str) -> list[str]:
     return [
-        sys.executable,
         "-P",
         "-c",
         "from daemon.cli.main import main; main()",
@@ -97,9 +95,7 @@ async def test_without_a_screen_one_look_follows_the_other_and_names_are_whole(s
         assert "\x1b" not in at.shown
         assert at.shown.count("alpha.example, smqpd") == 2
         assert "".join(at.shown.split()).count("w") >= 2 * 250
-        piped = await trio.run_process(
-            top(site, "--count", "1"), capture_stdout=True, env=environment(site.config.parent)
-        )
+        piped = await forked.run(top(site, "--count", "1"), env=environment(site.config.parent))
         assert "w" * 250 in piped.stdout.decode()
 
 
@@ -111,8 +107,6 @@ async def test_a_pipe_has_no_screen_whatever_it_passes_for(
     env = environment(site.config.parent)
     assert pretence not in env
     async with daemon(site.config):
-        piped = await trio.run_process(
-            top(site, "--count", "1"), capture_stdout=True, env={**env, pretence: "1"}
-        )
+        piped = await forked.run(top(site, "--count", "1"), env={**env, pretence: "1"})
     assert piped.stdout.startswith(b"alpha.example, smqpd")
     assert b"\x1b[?" not in piped.stdout

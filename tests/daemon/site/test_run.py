@@ -84,7 +84,7 @@ async def hears_all(stream: trio.SocketStream, count: int) -> set[str]:
 
 @pytest.mark.parametrize("start", [SMQPD_RUN, BECOMES])
 async def test_a_site_starts_serves_and_stops_clean(site: Site, start: tuple[str, ...]) -> None:
-    async with daemon(site.config, start=start) as running:
+    async with daemon(site.config, start=start, forked=False) as running:
         assert running_pid(site.directory / "state") == running.process.pid
         async with await site.connect() as stream:
             assert await says(stream, "login ann wrong") == "bad-login"

@@ -1,15 +1,14 @@
 """`smqpd bench`, against a daemon: what was published came, and is told with its times."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 
 from daemon.terminal.failure import REFUSED, UNREACHABLE
-from tests.support.process import ROOT, daemon, environment
+from tests.support import forked
+from tests.support.process import daemon, environment, inherited
 from tests.support.running import RunningSite
 
 
@@ -23,8 +22,9 @@ RUN = "import typer; from plugins.smqp.commands import bench; typer.run(bench)"
 
 async def run(site: RunningSite, *options: str) -> str:
     """What it prints; it must succeed."""
-    command = [sys.executable, "-c", RUN, *options, "--site", str(site.config)]
-    done = await trio.run_process(command, env=environment(site.config.parent), cwd=ROOT, capture_stdout=True)
+    command = ["-c", RUN, *options, "--site", str(site.config)]
+    done = await forked.run(command, env=environment(site.config.parent))
+    assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
 
 
@@ -56,8 +56,8 @@ async def test_all_that_is_published_comes(
 async def ended(site: RunningSite, *options: str) -> tuple[int, str]:
     """The exit code and what is said on stderr, by the command as it is installed."""
     run_main = "from daemon.cli.main import main; main()"
-    command = [sys.executable, "-c", run_main, "bench", *options, "--site", str(site.config.parent)]
-    done = await trio.run_process(command, cwd=ROOT, capture_stderr=True, check=False)
+    command = ["-c", run_main, "bench", *options, "--site", str(site.config.parent)]
+    done = await forked.run(command, env=inherited())
     return done.returncode, done.stderr.decode()
 
 

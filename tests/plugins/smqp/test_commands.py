@@ -219,7 +219,9 @@ async def test_tls_checks_the_certificate(
 
 async def test_an_interrupt_ends_sub_and_keeps_what_was_not_written(smqpd: CommandLine) -> None:
     process = await trio.lowlevel.open_process(
-        smqpd.arguments("sub", "t", "--channel", "desk"), stdout=subprocess.PIPE, env=smqpd.environment
+        [sys.executable, *smqpd.arguments("sub", "t", "--channel", "desk")],
+        stdout=subprocess.PIPE,
+        env=smqpd.environment,
     )
     while (await smqpd("pub", "t", "one", "--delivery", "ONE", "--wait-receipt")).out.split()[1:] != [b"1/1"]:
         pass
@@ -248,21 +250,14 @@ async def test_ctrl_c_at_a_terminal_ends_a_command_without_a_word(
 async def test_stored_messages_are_named_where_their_ids_cannot_be_written(smqpd: CommandLine) -> None:
     async def pub(*words: Any, stdin: bytes = b"") -> Any:
         with open("/dev/full", "w") as full:
-            return await trio.run_process(
-                smqpd.arguments("pub", "t", "--timeout", "60", *words),
-                stdin=stdin,
-                stdout=full,
-                capture_stderr=True,
-                check=False,
-                env=smqpd.environment,
-            )
+            return await smqpd("pub", "t", "--timeout", "60", *words, stdin=stdin, stdout=full.fileno())
 
     one, three = await pub("rain"), await pub("--lines", stdin=b"a\nb\nc\n")
     received = await smqpd("sub", "t", "-n", "4", "--json")
     smuids = [json.loads(line)["smuid"] for line in received.out.splitlines()]
     full = "smqpd: standard output cannot be written: No space left on device; stored: "
-    assert (one.returncode, one.stderr.decode()) == (1, f"{full}{smuids[0]}\n")
-    assert (three.returncode, three.stderr.decode()) == (
+    assert (one.exit_code, one.error) == (1, f"{full}{smuids[0]}\n")
+    assert (three.exit_code, three.error) == (
         1,
         f"{full}3 messages, {smuids[1]} to {smuids[3]}\n",
     )
@@ -271,15 +266,9 @@ async def test_stored_messages_are_named_where_their_ids_cannot_be_written(smqpd
 async def test_what_cannot_be_written_is_not_committed(smqpd: CommandLine) -> None:
     await smqpd("pub", "t", "rain", "--delivery", "ONE")
     with open("/dev/full", "w") as full:
-        failed = await trio.run_process(
-            smqpd.arguments("sub", "t", "-n", "1"),
-            stdout=full,
-            capture_stderr=True,
-            check=False,
-            env=smqpd.environment,
-        )
-    assert failed.returncode == 1
-    assert failed.stderr.decode() == (
+        failed = await smqpd("sub", "t", "-n", "1", stdout=full.fileno())
+    assert failed.exit_code == 1
+    assert failed.error == (
         "smqpd: standard output cannot be written: No space left on device; what is not written is not"
         " committed\n"
     )
@@ -310,7 +299,7 @@ async def test_a_receipt_that_does_not_come_leaves_the_smuid_on_stdout(smqpd: Co
 
 async def test_a_reader_that_has_enough_ends_sub_without_complaint(smqpd: CommandLine) -> None:
     await smqpd("pub", "t", "--lines", "--delivery", "ONE", stdin=b"x" * 100_000 + b"\n1\n")
-    command = " ".join(f"'{word}'" for word in smqpd.arguments("sub", "t", "--credit", "1"))
+    command = smqpd.in_shell("sub", "t", "--credit", "1")
     result = await trio.run_process(
         ["sh", "-c", f"{command} | head -c 10"],
         capture_stdout=True,
