@@ -298,6 +298,7 @@ class Arriving:
         """A copy that is held goes on, as far as this arrival may."""
         if wider(arrival.depth, copy.depth):
             copy.depth, copy.hops = arrival.depth, self._hops_of(arrival)
+            copy.sent_to.clear()
         self._state.out.append(StoreCopy(copy.entry.id))
         self._state.out.append(
             Record(

@@ -324,20 +324,41 @@ class Destinations:
     def _send(self, copy: Copy, by_peer: Mapping[str, list[str]], *, counted: bool) -> list[int]:
         open, sent = copy.destinations, list[int]()
         for peer, sites in by_peer.items():
+            is_held = not counted and self._is_held(copy, peer, sites)
             for site in sites:
                 if (known := open.get(site)) is not None:
                     known.via = peer
+                    if is_held:
+                        self._words.note(peer, "still", copy.smuid, site)
                     if peer not in known.asked:
                         known.asked += (peer,)
+            if is_held:
+                continue
             copy.denied_by.discard(peer)
+            copy.sent_to.add(peer)
             sent.append(self._forwarding.send_for(copy, peer, sites, counted=counted))
         self._state.crossing.weigh(copy.entry)
         return sent
+
+    def _is_held(self, copy: Copy, peer: str, sites: Iterable[str]) -> bool:
+        """Whether a peer holds a copy, and was asked to see to these, so that the question is enough."""
+        known, forward = self._forwarding.peers.get(peer), copy.forwards.get(peer)
+        return (
+            peer in copy.sent_to
+            and known is not None
+            and known.up
+            and known.knows_destinations
+            and forward is not None
+            and not forward.unacknowledged
+            and all(site in copy.destinations and peer in copy.destinations[site].asked for site in sites)
+        )
 
     # -- what peers say ---------------------------------------------------------------------------
 
     def acknowledged(self, copy: Copy, peer: str, outcome: TransferOutcome) -> list[str]:
         """A peer has answered for a copy: note who has it; returns the sites that it does not see to."""
+        if outcome in ("denied", "loop"):
+            copy.sent_to.discard(peer)
         if outcome == "denied":
             copy.denied_by.add(peer)
             return self.refused(copy, peer, copy.via(peer))

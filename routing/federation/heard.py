@@ -94,6 +94,7 @@ class DestinationsHeard:
         told = frozenset(sites)
         again = [site for site in copy.via(peer) if site in told]
         copy.denied_by.add(peer)
+        copy.sent_to.discard(peer)
         for site in again:
             copy.destinations[site].via = ""
         self._destinations.give(copy, again)
@@ -132,11 +133,16 @@ class DestinationsHeard:
             self._lifecycle.unwanted(copy.entry, tuple(unwanted))
 
     def _hear_still(self, copy: Copy, peer: str, sites: list[str]) -> None:
+        """Where there is no way, who asks hears so: it may have passed that over when it was told."""
+        lost = []
         for site in sites:
             if (open := copy.destinations.get(site)) is not None and copy.hops:
                 if peer not in open.asked_by:
                     self._words.note(peer, "again", copy.smuid, site)
+                elif open.via in ("", peer):
+                    lost.append(site)
             elif site in (copy.seen_to or ()) and site not in copy.destinations:
                 self._words.note(peer, "arrived", copy.smuid, site)
             else:
                 self._words.note(peer, "no-way", copy.smuid, site)
+        self._destinations.give(copy, lost)

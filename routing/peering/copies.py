@@ -105,6 +105,8 @@ class Copy(msgspec.Struct):
         destinations: by site, those that this site is to see to and that are not known to have it.
         seen_to: all that it ever was to see to; None where the copy goes wherever it is wanted.
         uncounted: of these, those that nobody was asked to count for a receipt, as far as is known.
+        sent_to: peers that were sent it for destinations with the depth that it has, and hold it once they
+            have answered; nothing is known of that after a start.
         is_stale: more has arrived than is stored of it.
         reserved: bytes that are counted for its destinations, see `Crossing`.
     """
@@ -120,6 +122,7 @@ class Copy(msgspec.Struct):
     destinations: dict[str, Open] = {}
     seen_to: frozenset[str] | None = None
     uncounted: frozenset[str] = frozenset()
+    sent_to: set[str] = set()
     is_stale: bool = False
     reserved: int = 0
 

@@ -44,8 +44,8 @@ MUTATIONS = [
     Mutation(
         name="nobody is asked whether it still sees to a destination",
         file=DESTINATIONS,
-        old='                self._words.note(peer, "still", copy.smuid, site)',
-        new="                pass",
+        old='open.via == peer:\n                self._words.note(peer, "still", copy.smuid, site)',
+        new="open.via == peer:\n                pass",
         tests=(
             "tests/routing/federation/test_destinations_told.py::test_a_copy_that_a_site_has_dropped_comes_again",
         ),
@@ -337,5 +337,19 @@ MUTATIONS = [
         old="            if open.via and not best:\n",
         new="            if False:\n",
         tests=("tests/routing/federation/test_destinations_rejoined.py",),
+    ),
+    Mutation(
+        name="a peer that holds a copy is sent it with each way that comes and goes",
+        file=DESTINATIONS,
+        old="            is_held = not counted and self._is_held(copy, peer, sites)\n",
+        new="            is_held = False\n",
+        tests=("tests/routing/federation/test_destinations_flapping.py",),
+    ),
+    Mutation(
+        name="a peer that holds a copy with less depth is only asked whether it does",
+        file="routing/federation/arriving.py",
+        old="            copy.sent_to.clear()\n",
+        new="            pass\n",
+        tests=("tests/routing/federation/test_destinations_flapping.py",),
     ),
 ]
