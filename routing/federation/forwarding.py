@@ -35,7 +35,7 @@ from routing.peering.copies import (
 )
 from routing.peering.decisions import AcknowledgeUnit, Send, StoreCopy, StoreSeen
 from routing.peering.wants import Want
-from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
+from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, ONE, PASSING, STATED, Entry
 from routing.state import SiteState
 
 SEEN_MAX: Final = 100_000
@@ -286,10 +286,9 @@ class Forwarding:
 
     def repeat(self, peer: str) -> None:
         """A link is up again: send once more what was not answered."""
-        for copy in list(self._crossing.by_id.values()):
-            forward = copy.forwards.get(peer)
-            if forward is not None and forward.unacknowledged:
-                self._repeat(copy, peer, forward)
+        held = self._crossing.by_id.values()
+        for copy in _in_order([copy for copy in held if _is_unanswered(copy, peer)]):
+            self._repeat(copy, peer, copy.forwards[peer])
 
     def _repeat(self, copy: Copy, peer: str, forward: Forward) -> None:
         forward.attempts += 1
@@ -339,3 +338,20 @@ class Forwarding:
         if arrival.unit is not None:
             answer = AcknowledgeUnit(arrival.peer, arrival.unit, outcome, reason, entry_id, arrival)
             self._state.out.append(answer)
+
+
+def _is_unanswered(copy: Copy, peer: str) -> bool:
+    forward = copy.forwards.get(peer)
+    return forward is not None and forward.unacknowledged > 0
+
+
+def _in_order(copies: list[Copy]) -> list[Copy]:
+    """Those of one site in the order in which they began there: some may have ended here, and come again."""
+    if not any(copy.entry.flags & PASSING for copy in copies):
+        return copies
+    parts = [parse_smuid(copy.smuid) for copy in copies]
+    by_server: dict[str, list[tuple[int, int, int]]] = {}
+    for position, part in enumerate(parts):
+        by_server.setdefault(part.server, []).append((part.boot, part.counter, position))
+    ordered = {server: iter(sorted(found)) for server, found in by_server.items()}
+    return [copies[next(ordered[part.server])[2]] for part in parts]

@@ -56,3 +56,27 @@ def test_what_waits_for_a_neighbour_goes_before_what_comes_then() -> None:
     sites.join("a", "f")
     _pass(sites)
     assert _names(sites, "f") == ["m0", "m1"]
+
+
+def test_what_had_ended_and_came_again_is_repeated_before_what_came_later() -> None:
+    """b is given m0 a second time, for e, while it holds m1 for c."""
+    sites = InOrder(RING)
+    for name in "bce":
+        sites.subscribe(name)
+    know_all(sites)
+    sites.cut("e", "f")
+    sites.publish("a", "m0", depth=-1)
+    sites.settle()
+    for name in "bc":
+        sites.commit(name, "m0")
+    sites.settle()
+    sites.cut("b", "c")
+    sites.publish("a", "m1", depth=-1)
+    sites.settle()
+    sites.now += 3.0
+    sites.routers["f"].timing.tick(sites.now)  # so a hears of e, and not of c
+    sites.take("f")
+    sites.settle()
+    sites.join("b", "c")
+    _pass(sites)
+    assert _names(sites, "e") == ["m0", "m1"]
