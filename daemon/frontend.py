@@ -60,12 +60,12 @@ from daemon.settings import YEAR_S as YEAR_S
 from daemon.settings import ConfigError as ConfigError
 from daemon.settings import Limits as Limits
 from daemon.settings import ListenAddress as ListenAddress
-from daemon.settings import OwnQuotas as OwnQuotas
 from daemon.settings import count as count
 from daemon.settings import note as note
 from daemon.settings import seconds as seconds
 from daemon.settings import text as text
 from routing.message import DeliveryMode, Message
+from routing.quotas import OwnQuotas as OwnQuotas
 from routing.rights import RIGHTS as RIGHTS
 from routing.rights import Operating as Operating
 from routing.rights import Right as Right

@@ -1,9 +1,9 @@
 """Every setting of a site: its type, unit, default, bounds and meaning; and how one is refused.
 
-This is the only place where a default stands. The configuration's tables are the fields of `Settings`;
-`daemon.configuration` reads them from TOML, and writes them out again with the descriptions given here.
-Names end in their unit: `_s` seconds, `_bytes` or `_bytes_max` bytes. A path that is not absolute is relative
-to the directory of the configuration file.
+This is the only place where a default stands, but for those of `routing.quotas`. The configuration's tables
+are the fields of `Settings`; `daemon.configuration` reads them from TOML, and writes them out again with the
+descriptions given here. Names end in their unit: `_s` seconds, `_bytes` or `_bytes_max` bytes. A path that is
+not absolute is relative to the directory of the configuration file.
 """
 
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from routing.names import OWN_NAME_EXPECTED, OWN_NAME_PATTERN, SERVER_PATTERN
+from routing.quotas import Quotas
 
 YEAR_S: Final = 366 * 86_400.0
 STORE: Final = "smqpd.db"
@@ -57,30 +58,6 @@ ListenAddress = Annotated[
     ),
 ]
 """Where a front end accepts connections, as `daemon.connections.listen.split_address` reads it."""
-
-
-SessionsMax = Annotated[int, count("Logins at a time, over all front ends.")]
-PublishRateMax = Annotated[
-    float,
-    rate(
-        "Messages a second, over all its connections: none of them is read any faster. XMPP clients, whose"
-        " server has one connection for all, are told to wait."
-    ),
-]
-PublishBurstMax = Annotated[
-    int, count("Messages that may come at once before that; 0 for those of one second.")
-]
-HeldMessagesMax = Annotated[
-    int,
-    count(
-        "Messages that it has published at this site, on whatever topics, and that are held; above it"
-        " publishing is refused."
-    ),
-]
-HeldBytesMax = Annotated[int, count("Bytes of their bodies, likewise.")]
-UnfinishedBytesMax = Annotated[
-    int, count("Its part, over all its connections, of what unfinished_bytes_max in [limits] is for.")
-]
 
 
 class ConfigError(Exception):
@@ -170,44 +147,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.unfinished_bytes_max < 2 * self.message_bytes_max:
             raise ValueError("unfinished_bytes_max must be at least twice message_bytes_max")
-
-
-class Quotas(msgspec.Struct, frozen=True, kw_only=True):
-    """What each account may use, unless `smqpd account quotas` says otherwise for it; 0 for no limit."""
-
-    sessions_max: SessionsMax = 0
-    publish_rate_per_s_max: PublishRateMax = 0.0
-    publish_burst_max: PublishBurstMax = 0
-    held_messages_max: HeldMessagesMax = 0
-    held_bytes_max: HeldBytesMax = 0
-    unfinished_bytes_max: UnfinishedBytesMax = 0
-
-
-class OwnQuotas(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Those of one account, in its file; None is what `Quotas` says, 0 no limit.
-
-    sessions          a login more is refused
-    publishing        its connections are read no faster; where many share one connection, it is refused
-    held              what it would publish is refused, until some of it has been taken
-    unfinished        its connections wait for room, and what does not find any is refused
-    """
-
-    sessions_max: SessionsMax | None = None
-    publish_rate_per_s_max: PublishRateMax | None = None
-    publish_burst_max: PublishBurstMax | None = None
-    held_messages_max: HeldMessagesMax | None = None
-    held_bytes_max: HeldBytesMax | None = None
-    unfinished_bytes_max: UnfinishedBytesMax | None = None
-
-    @property
-    def given(self) -> dict[str, float]:
-        """Those that are not None, by name."""
-        every = msgspec.structs.asdict(self)
-        return {name: value for name, value in every.items() if value is not None}
-
-    def over(self, defaults: Quotas) -> Quotas:
-        """What holds."""
-        return msgspec.structs.replace(defaults, **self.given)
 
 
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):

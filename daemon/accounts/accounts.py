@@ -31,9 +31,9 @@ from daemon.accounts.tokens import token_hash
 from daemon.accounts.verifying import Verifier
 from daemon.connections.addresses import counted_as
 from daemon.frontend import Identity
-from daemon.settings import Quotas
 from daemon.system.outlasting import OutlastingMemory
 from routing.errors import Refusal
+from routing.quotas import Quotas
 from routing.rights import RightsTable
 
 FIRST_DELAY_S: Final = 0.5

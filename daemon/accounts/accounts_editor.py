@@ -21,8 +21,8 @@ from daemon.accounts.accounts_file import (
 )
 from daemon.accounts.tokens import Token
 from daemon.configuration.config import nearest, parse_toml
-from daemon.settings import OwnQuotas
 from daemon.system import private_files
+from routing.quotas import OwnQuotas
 from routing.rights import RIGHTS, Rights
 
 HEADER: Final = """\

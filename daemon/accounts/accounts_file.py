@@ -17,7 +17,7 @@
     created = 2030-01-31T12:00:00Z
 
 Rights are patterns of topics, and what may be done at the site itself: see `routing.rights`. Quotas are what
-it may use, where the configuration's own are not to hold: see `daemon.settings.OwnQuotas`. Tokens are for
+it may use, where the configuration's own are not to hold: see `routing.quotas.OwnQuotas`. Tokens are for
 programs: see `daemon.accounts.tokens`. `daemon.accounts.accounts_editor` changes the file.
 """
 
@@ -31,8 +31,9 @@ import msgspec
 from daemon.accounts.passwords import PHC_PATTERN
 from daemon.accounts.tokens import TOKEN_EXPECTED, TOKEN_NAME, Token
 from daemon.configuration.config import nearest, read_toml, typed
-from daemon.settings import ConfigError, OwnQuotas
+from daemon.settings import ConfigError
 from daemon.system import private_files
+from routing.quotas import OwnQuotas
 from routing.rights import Rights
 
 ACCOUNT_NAME: Final = re.compile(r"(?!dead\.|smqpd\Z)[A-Za-z0-9._+-]{1,64}")

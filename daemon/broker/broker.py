@@ -38,7 +38,7 @@ from daemon.connections.unfinished import Unfinished
 from daemon.hops.writer import HopLog
 from daemon.metrics import Metrics
 from daemon.operating.accounts import Used
-from daemon.settings import Limits, Quotas, Settings
+from daemon.settings import Limits, Settings
 from daemon.store.disk_room import DiskRoom
 from daemon.store.health import StoreHealth
 from daemon.store.reserve import Reserve
@@ -49,6 +49,7 @@ from daemon.system.limited_log import LimitedLog
 from daemon.system.mishaps import Mishaps
 from routing.door import Door
 from routing.errors import Refusal
+from routing.quotas import Quotas
 from routing.router import Router
 
 _log = logging.getLogger(__name__)

@@ -12,10 +12,11 @@ from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.configuration.config import nearest
 from daemon.control.operators import AskAccounts
 from daemon.operating.accounts import AccountStatus, Used
-from daemon.settings import OwnQuotas, Quotas, Settings
+from daemon.settings import Settings
 from daemon.terminal.failure import UNREACHABLE, USAGE, Failure
 from daemon.terminal.figures import bytes_shown, exactly
 from daemon.terminal.output import JsonOption, show_table
+from routing.quotas import OwnQuotas, Quotas
 
 
 class AccountQuotas(msgspec.Struct, frozen=True, kw_only=True):

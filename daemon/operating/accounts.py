@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from daemon.settings import OwnQuotas, Quotas
+from routing.quotas import OwnQuotas, Quotas
 from routing.rights import Rights
 
 CONFLICT: Final = "conflict"

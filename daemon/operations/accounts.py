@@ -18,8 +18,9 @@ from daemon.accounts.changing import NobodyLeftError, change_file, check_new, op
 from daemon.accounts.passwords import generate_password, hash_password
 from daemon.operating.accounts import CONFLICT, AccountSettings
 from daemon.operating.operations import Actor
-from daemon.settings import ConfigError, OwnQuotas
+from daemon.settings import ConfigError
 from routing.errors import Refusal
+from routing.quotas import OwnQuotas
 from routing.rights import Rights
 
 if TYPE_CHECKING:

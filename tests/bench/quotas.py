@@ -15,8 +15,9 @@ from tempfile import TemporaryDirectory
 import trio
 
 from daemon.frontend import Identity, Session
-from daemon.settings import Limits, Quotas
+from daemon.settings import Limits
 from routing.message import Message, Section
+from routing.quotas import Quotas
 from tests.support.site import running_site
 
 ALL = Quotas(

@@ -13,12 +13,13 @@ from daemon.broker.lifetime import opened_broker
 from daemon.link.manager import LinkManager
 from daemon.link.peers_file import PeerEntry
 from daemon.link.port import SiteIdentity
-from daemon.settings import HopSettings, LinkSettings, QueueSettings, Quotas, Settings, SiteSettings
+from daemon.settings import HopSettings, LinkSettings, QueueSettings, Settings, SiteSettings
 from daemon.store.store import Store
 from daemon.system.private_files import sync_directory, write_new
 from routing.federation.enquiry import FEATURES
 from routing.peering.news import NEWS
 from routing.peering.wants import PATTERNS
+from routing.quotas import Quotas
 from routing.rights import EVERYTHING, RightsTable
 from tests.sim.machine import Gone, Machine, SimClock, SimHopLog
 from tests.sim.network import Network

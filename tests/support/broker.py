@@ -14,10 +14,11 @@ from daemon.broker.broker import Broker
 from daemon.broker.lifetime import opened_broker
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog
-from daemon.settings import Limits, QueueSettings, Quotas, Settings, SiteSettings, StoreSettings
+from daemon.settings import Limits, QueueSettings, Settings, SiteSettings, StoreSettings
 from daemon.store.store import Store
 from routing.hops import HopRecord
 from routing.message import Message, Section
+from routing.quotas import Quotas
 from tests.support.new_store import put_store
 
 SERVER = "a.example"

@@ -17,8 +17,9 @@ from daemon.frontend import Identity, Right, SubscriptionInfo, TopicInfo
 from daemon.metrics import Metrics
 from daemon.operating.operations import Actor
 from daemon.operations.site import SiteOperations
-from daemon.settings import Limits, QueueSettings, Quotas, Settings, SiteSettings
+from daemon.settings import Limits, QueueSettings, Settings, SiteSettings
 from daemon.system.mishaps import Mishaps
+from routing.quotas import Quotas
 from routing.rights import Operating
 from tests.support.new_store import put_store
 from tests.support.passwords import cheap_hash

@@ -15,12 +15,13 @@ from xml.etree.ElementTree import Element
 import trio
 import trio.testing
 
-from daemon.settings import Limits, QueueSettings, Quotas
+from daemon.settings import Limits, QueueSettings
 from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import JidRule, XmppSettings
 from plugins.xmpp.wire.namespaces import COMPONENT, DISCO_INFO
 from plugins.xmpp.wire.parser import ParserLimits, StreamEnd, StreamParser, parse_fragment
 from plugins.xmpp.wire.serializer import serialize
+from routing.quotas import Quotas
 from tests.support.patience import PATIENCE_S
 from tests.support.site import running_site
 from tests.support.xmpp_client import StanzaClient

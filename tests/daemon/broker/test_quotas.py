@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from trio.testing import MockClock
 
-from daemon.settings import Quotas
 from routing.errors import Refusal
 from routing.message import Message, Section
+from routing.quotas import Quotas
 from tests.support.broker import VirtualSite, virtual_site
 
 

@@ -11,8 +11,8 @@ from daemon.operating.messages import REFUSED_MAX, Replayed
 from daemon.operating.operations import Actor
 from daemon.operations.rights import verdict
 from daemon.operations.site import SiteOperations
-from daemon.settings import Quotas
 from routing.errors import Refusal
+from routing.quotas import Quotas
 from routing.rights import Rights, RightsTable
 from tests.support.broker import SessionClient, VirtualSite, virtual_site
 

@@ -6,7 +6,7 @@ import trio
 import trio.testing
 
 from daemon.frontend import Limits
-from daemon.settings import Quotas
+from routing.quotas import Quotas
 from tests.support.full_disk import no_file_beyond
 from tests.support.site import PASSWORD, SERVER, BrokerSite, running_site
 from tests.support.smqp_peer import connected, frame, publish

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from daemon.settings import Limits, Quotas
+from daemon.settings import Limits
 from plugins.stomp.settings import StompSettings
+from routing.quotas import Quotas
 from tests.support.site import BrokerSite, running_site
 from tests.support.stomp import Connect, StompClient, stomp_server
 

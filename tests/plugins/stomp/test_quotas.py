@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from daemon.settings import Quotas
+from routing.quotas import Quotas
 from tests.support.site import BrokerSite
 from tests.support.stomp import Connect, StompClient
 

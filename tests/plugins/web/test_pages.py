@@ -10,11 +10,11 @@ import trio
 from trio.testing import MockClock
 
 from daemon.frontend import Browsed, Identity
-from daemon.settings import Quotas
 from plugins.web.events import EventStream
 from plugins.web.live import STREAMS_MAX, Live
 from plugins.web.render import body, duration, hexdump, number, rate, size
 from routing.message import Message, Section
+from routing.quotas import Quotas
 from tests.support.broker import SessionClient
 from tests.support.site import PASSWORD, BrokerSite
 from tests.support.web import WebAnswer, WebBrowser

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from daemon.settings import Limits, Quotas
+from daemon.settings import Limits
 from plugins.xmpp.settings import JidRule
 from plugins.xmpp.wire.namespaces import QOS
+from routing.quotas import Quotas
 from tests.support.xmpp import COMPONENT_NAME, RULES, xmpp_site
 from tests.support.xmpp_pubsub import (
     ADA,
