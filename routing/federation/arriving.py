@@ -106,9 +106,10 @@ class Arriving:
         receipts, smuid, claimed = self._receipts, arrival.message.smuid, None
         if self._asks_anew(arrival):
             claimed = receipts.claim(smuid, arrival.peer, arrival.query)
-        if arrival.destinations:
+        is_back = self._state.server in arrival.hops
+        if arrival.destinations and (arrival.message.guarantee or not is_back):
             self._see_to_more(arrival, seen, claimed, now)
-        elif self._state.server in arrival.hops:
+        elif is_back:
             self._turn_away(arrival, "loop")
         elif wider(arrival.depth, seen.depth):
             self._widen(arrival, seen, claimed, now)

@@ -359,4 +359,11 @@ MUTATIONS = [
         new="    if True:\n",
         tests=("tests/routing/federation/test_destinations_rejoined.py",),
     ),
+    Mutation(
+        name="what is not held is taken up again where it comes back to",
+        file="routing/federation/arriving.py",
+        old="if arrival.destinations and (arrival.message.guarantee or not is_back):",
+        new="if arrival.destinations:",
+        tests=("tests/routing/federation/test_destinations_circle.py",),
+    ),
 ]
