@@ -12,15 +12,13 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from routing.names import OWN_NAME_EXPECTED, OWN_NAME_PATTERN, SERVER_PATTERN
+from routing.numbers import EXACT_MAX
 from routing.quotas import Quotas
 
 YEAR_S: Final = 366 * 86_400.0
 STORE: Final = "smqpd.db"
 HOPS: Final = "hops"
 """In the state directory."""
-
-COUNT_MAX: Final = 2**53
-"""Above this, a JSON or TOML reader in another language may round."""
 
 
 def note(description: str, *examples: str) -> msgspec.Meta:
@@ -35,7 +33,7 @@ def text(description: str, pattern: str, expected: str) -> msgspec.Meta:
 
 def count(description: str, least: int = 0) -> msgspec.Meta:
     """A number of things, or of bytes."""
-    return msgspec.Meta(description=description, ge=least, le=COUNT_MAX)
+    return msgspec.Meta(description=description, ge=least, le=EXACT_MAX)
 
 
 def seconds(description: str, least: float = 0.0) -> msgspec.Meta:

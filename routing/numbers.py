@@ -14,6 +14,9 @@ SMALL_MAX: Final = 2**31 - 1
 NUMBER_MAX: Final = 2**63 - 1
 """Of what names something, or adds up over the years; SQLite, Parquet and JVMs hold no more."""
 
+EXACT_MAX: Final = 2**53
+"""Of what people set and programs read: above this, a JSON or TOML reader in another language may round."""
+
 TIME_US_MAX: Final = 253_402_300_799_999_999
 """The end of the year 9999, Unix microseconds."""
 

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import msgspec
 
+from routing.numbers import EXACT_MAX
+
 
 def _count(description: str) -> msgspec.Meta:
-    """Up to what a JSON or TOML reader in another language does not round."""
-    return msgspec.Meta(description=description, ge=0, le=2**53)
+    return msgspec.Meta(description=description, ge=0, le=EXACT_MAX)
 
 
 SessionsMax = Annotated[int, _count("Logins at a time, over all front ends.")]

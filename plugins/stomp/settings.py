@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from daemon.frontend import YEAR_S, ListenAddress, text
+from daemon.frontend import YEAR_S, ListenAddress, count, text
 from routing.message import DEPTH_UNLIMITED
 
 
@@ -13,7 +13,7 @@ def _note(description: str) -> msgspec.Meta:
 
 
 def _count(description: str, least: int = 1) -> msgspec.Meta:
-    return msgspec.Meta(description=description, ge=least, le=2**53)
+    return count(description, least)
 
 
 class StompSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
