@@ -33,20 +33,18 @@ def proven_lost(copies: DataFrame, records: DataFrame, gaps: DataFrame) -> DataF
         *(crossing().alias("crossing"), "record", "peer_sent_us"),
     )
     links = answers.join(f.broadcast(suspects), ["smuid", "server"]).select("from", "server").distinct()
-    on_links = answers.join(f.broadcast(links), ["from", "server"])
-    received = records.where("event = 'received'").select(
-        *("smuid", f.col("peer").alias("from"), "server", "attempt", crossing().alias("crossing"), "record")
-    )
-    # one that is read twice is one
-    number = f.min("record").alias("received_record")
-    once = (
-        received.groupBy(*_CROSSING)
-        .agg(number, f.max("record").alias("last"))
+    received = (
+        records.where("event = 'received'")
+        .select(
+            "smuid", f.col("peer").alias("from"), "server", "attempt", crossing().alias("crossing"), "record"
+        )
+        .join(f.broadcast(links), ["from", "server"], "left_semi")
+        .groupBy(*_CROSSING)
+        # a record may be read twice, but two of one crossing tell nothing
+        .agg(f.min("record").alias("received_record"), f.max("record").alias("last"))
         .where("received_record = last")
     )
-    on_links = on_links.join(
-        once.join(f.broadcast(links), ["from", "server"], "left_semi"), _CROSSING, "left"
-    )
+    on_links = answers.join(f.broadcast(links), ["from", "server"]).join(received, _CROSSING, "left")
     between = _bracketed(on_links).join(f.broadcast(suspects), ["smuid", "server"], "left_semi")
     known = between.where(f.col("before").isNotNull() & f.col("after").isNotNull()).select(
         "smuid",

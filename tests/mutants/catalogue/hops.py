@@ -125,7 +125,7 @@ MUTATIONS = [
         new="return f.lit(1)",
         tests=(
             "tests/routing/trace/test_suspects.py::"
-            "test_one_that_comes_again_on_the_same_link_tells_nothing_of_the_time_before",
+            "test_one_that_comes_again_tells_nothing_of_what_was_answered_before",
         ),
     ),
     Mutation(

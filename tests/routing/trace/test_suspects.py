@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.support.hop_logs import READER, WrittenLogs, records_frame
 
 
@@ -77,24 +79,14 @@ def test_copies_that_were_answered_together_prove_nothing_of_each_other(spark: A
     assert suspects.lost(spark) == set()
 
 
-def test_one_that_comes_again_by_another_way_tells_nothing_of_what_was_answered_before(spark: Any) -> None:
+@pytest.mark.parametrize("peer", ["b", "a"], ids=["by another way", "on the same link"])
+def test_one_that_comes_again_tells_nothing_of_what_was_answered_before(spark: Any, peer: str) -> None:
     suspects = Suspects()
     suspects.taken()
     suspects.logs.lose("set")
-    roaming, hops = suspects.answered(mode="ONE", crossing=1), ("a", "set", "b")
+    roaming, hops = suspects.answered(mode="ONE", crossing=1), ("a", "set", peer)
     suspects.answered()
-    suspects.logs.write("set", "received", roaming, peer="b", mode="ONE", attempt=1, due=1, hops=hops)
-    suspects.taken()
-    assert suspects.lost(spark) == set()
-
-
-def test_one_that_comes_again_on_the_same_link_tells_nothing_of_the_time_before(spark: Any) -> None:
-    suspects = Suspects()
-    suspects.taken()
-    suspects.logs.lose("set")
-    roaming, hops = suspects.answered(mode="ONE", crossing=1), ("a", "set", "a")
-    suspects.answered()
-    suspects.logs.write("set", "received", roaming, peer="a", mode="ONE", attempt=1, due=1, hops=hops)
+    suspects.logs.write("set", "received", roaming, peer=peer, mode="ONE", attempt=1, due=1, hops=hops)
     suspects.taken()
     assert suspects.lost(spark) == set()
 
