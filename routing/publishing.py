@@ -110,6 +110,7 @@ class Publishing:
                 return
         topic = state.topic(topic_name)
         settings = state.settings
+        # `Room` has the rule; most topics are told to have room without it
         may_be_full = (
             topic.messages >= settings.queue_messages_max
             or topic.bytes >= settings.queue_bytes_max

@@ -357,7 +357,7 @@ class PeerConnection:
                 self._owner.welcomed(self)
             case Transfer() | Control() | Acknowledge() if exchange is not None:
                 exchange.take(unit)
-                if self.leaving:
+                if self.leaving:  # once this was the last one, the writer is to end
                     self.wake()
             case Probe() if exchange is not None:
                 self._owner.probe_arrived(self.secured.name, unit)
