@@ -29,6 +29,10 @@ from tests.support.patience import PATIENCE_S
 OFFERED: Final = (*FEATURES, PATTERNS, NEWS)
 """What a site says that it knows, as smqpd does it."""
 
+PAIR: Final = {"alpha": ["beta"], "beta": ["alpha"]}
+CHAIN: Final = {"alpha": ["beta"], "beta": ["alpha", "gamma"], "gamma": ["beta", "delta"], "delta": ["gamma"]}
+STAR: Final = {"alpha": ["beta"], "beta": ["alpha", "gamma", "delta"], "gamma": ["beta"], "delta": ["beta"]}
+
 LINKS = LinkSettings(back_off_first_s=0.02, back_off_max_s=0.05)
 
 
@@ -203,3 +207,48 @@ async def federated_site(
         await opened.start()
         await opened.tasks.start(links.run)
         yield FederatedSite(name, broker, links, opened.store)
+
+
+class Sites:
+    """Sites by name, each in a task of its own, so that it can be stopped and started again."""
+
+    def __init__(
+        self, directory: Path, links: dict[str, list[str]], nursery: trio.Nursery, features: tuple[str, ...]
+    ) -> None:
+        self.network = Network()
+        self._directory = directory
+        self._links = links
+        self._features = features
+        self._nursery = nursery
+        self._stops: dict[str, tuple[trio.Event, trio.Event]] = {}
+
+    async def start(self, *names: str) -> list[FederatedSite]:
+        """Start sites, and wait for the links between all that run."""
+        sites = [await self._nursery.start(self._run, name) for name in names]
+        for site in sites:
+            await site.linked(*(peer for peer in self._links[site.name] if peer in self._stops))
+        return sites
+
+    async def stop(self, name: str) -> None:
+        stop, stopped = self._stops.pop(name)
+        stop.set()
+        await stopped.wait()
+
+    async def _run(self, name: str, task_status: trio.TaskStatus[FederatedSite]) -> None:
+        stop, stopped = self._stops[name] = trio.Event(), trio.Event()
+        peers = self._links[name]
+        async with federated_site(
+            self.network, self._directory, name, peers, features=self._features
+        ) as site:
+            task_status.started(site)
+            await stop.wait()
+        stopped.set()
+
+
+@asynccontextmanager
+async def sites(
+    directory: Path, links: dict[str, list[str]], *, features: tuple[str, ...] = OFFERED
+) -> AsyncIterator[Sites]:
+    async with trio.open_nursery() as nursery:
+        yield Sites(directory, links, nursery, features)
+        nursery.cancel_scope.cancel()

@@ -11,8 +11,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from daemon.broker.retries import RETRY_S
-from tests.daemon.broker.test_federation import PAIR, sites
 from tests.support.broker import SessionClient, VirtualSite, virtual_site
+from tests.support.federated import PAIR, sites
 from tests.support.full_disk import no_file_beyond
 from tests.support.patience import PATIENCE_S
 from tests.support.threads import no_thread_left

@@ -87,7 +87,7 @@ MUTATIONS = [
         old="if entry.flags & CROSSES and entry.flags & GUARANTEED:",
         new="if entry.flags & CROSSES and not entry.flags & GUARANTEED:",
         tests=(
-            "tests/daemon/broker/test_federation.py"
+            "tests/daemon/broker/test_federation_restarts.py"
             "::test_what_was_delayed_is_due_to_a_peer_that_is_not_there_after_a_restart",
         ),
     ),

@@ -156,7 +156,7 @@ MUTATIONS = [
         old="        if receipt.entry.flags & GUARANTEED and (receipt.stored",
         new="        if receipt.entry.flags & GUARANTEED and not receipt.is_unasked and (receipt.stored",
         tests=(
-            "tests/daemon/broker/test_federation.py::test_who_had_a_message_without_a_question_is_counted_though_that_comes_after_a_restart",
+            "tests/daemon/broker/test_federation_restarts.py::test_who_had_a_message_without_a_question_is_counted_though_that_comes_after_a_restart",
         ),
     ),
     Mutation(
@@ -193,7 +193,7 @@ MUTATIONS = [
         old="                    self.spreading.doubt(site, now)\n",
         new="                    pass\n",
         tests=(
-            "tests/daemon/broker/test_federation.py::test_what_waits_for_a_site_is_kept_over_a_start_though_no_news_of_the_site_is",
+            "tests/daemon/broker/test_federation_restarts.py::test_what_waits_for_a_site_is_kept_over_a_start_though_no_news_of_the_site_is",
         ),
     ),
     Mutation(
