@@ -3,12 +3,7 @@
 A copy is a message that this site holds, an `Entry`. `Entry.due` counts those who have still to finish it:
 subscriptions, peers that have still to answer for what they were sent, and sites that it is to see to.
 
-    state     who may still have it                                      once nobody is due
-    to one    one subscription, here or at another site                  it ends
-    to all    the subscriptions it was due to when it came, and peers    it ends
-    kept      the same, and whoever joins before its timeout ends        it waits for those
-    left      subscriptions that had received it when that ended         it ends
-    ended     nobody
+Which states it has, and what each event makes of it, is the table in `routing.copy_states`.
 
 How long it is held:
 
@@ -20,14 +15,14 @@ How long it is held:
 A copy may be published with a delay. Until that ends it is due to nobody by name, and 1 stands for those to
 whom it will be; how long it is held counts from then.
 
-`TRANSITIONS` says what each event makes of a copy in each state; what is not in it cannot happen. Nothing
-outside this file changes `Entry.due`, ends a copy, or takes one back from a subscriber; where it goes then is
-in `routing.delivery`. Source: routing contract 5 and 7.
+Nothing outside this file changes `Entry.due`, ends a copy, or takes one back from a subscriber; where it
+goes then is in `routing.delivery`. Source: routing contract 5 and 7.
 """
 
 import math
-from typing import Final, Literal, get_args
+from typing import Literal
 
+from routing.copy_states import AFTER, DUE_TO_NOBODY, STATE_FLAGS, CopyEvent
 from routing.decisions import Bury, DiscardMessage, MarkDone, MarkReturned, Record
 from routing.message import DeliveryMode, Message
 from routing.peering.copies import Answered
@@ -52,127 +47,6 @@ from routing.shares import Share
 from routing.state import SiteState
 from routing.subscription import Lock, ReturnOutcome, Subscription, Topic
 
-CopyState = Literal["to one", "to all", "kept", "left", "ended"]
-
-CopyEvent = Literal[
-    "joined",
-    "sent",
-    "destined",
-    "settled",
-    "done",
-    "undone",
-    "answered",
-    "arrived",
-    "returned",
-    "timed out",
-    "taken away",
-]
-"""What happens to a copy:
-
-joined      a subscription that came late is due to have it, too
-sent        it is on its way to one more peer, which is to answer for it; in mode ALL
-destined    this site is to see to one more site that is to have it; in mode ALL
-settled     all that it is due to for now are counted
-done        a subscription has finished it, or never will; or, in mode ONE, it is another site's now
-undone      a subscription had finished it, which did not come true; where it ended so, it is as it was before
-answered    a peer has answered for what it was sent, in mode ALL
-arrived     one of these sites has it, or is not to have it any more
-returned    who had it gives it back
-timed out   its timeout has ended
-taken away  it is removed or dropped, whoever has it
-"""
-
-StateAfter = Literal[CopyState, "as before"]
-"""`as before`: in the state that it ended from."""
-
-TRANSITIONS: Final[dict[CopyState, dict[CopyEvent, tuple[StateAfter, int]]]] = {
-    # state: {event: (state after it, how many more are due)}
-    "to one": {
-        "settled": ("to one", 0),
-        "done": ("to one", -1),
-        "undone": ("to one", 1),
-        "returned": ("to one", 0),
-        "timed out": ("left", 0),
-        "taken away": ("ended", 0),
-    },
-    "to all": {
-        "sent": ("to all", 1),
-        "destined": ("to all", 1),
-        "settled": ("to all", 0),
-        "done": ("to all", -1),
-        "undone": ("to all", 1),
-        "answered": ("to all", -1),
-        "arrived": ("to all", -1),
-        "returned": ("to all", 0),
-        "timed out": ("left", 0),
-        "taken away": ("ended", 0),
-    },
-    "kept": {
-        "joined": ("kept", 1),
-        "sent": ("kept", 1),
-        "destined": ("kept", 1),
-        "settled": ("kept", 0),
-        "done": ("kept", -1),
-        "undone": ("kept", 1),
-        "answered": ("kept", -1),
-        "arrived": ("kept", -1),
-        "returned": ("kept", 0),
-        "timed out": ("left", 0),
-        "taken away": ("ended", 0),
-    },
-    "left": {
-        "settled": ("left", 0),
-        "done": ("left", -1),
-        "undone": ("left", 1),
-        "answered": ("left", 0),
-        "arrived": ("left", 0),
-        "returned": ("left", -1),
-        "taken away": ("ended", 0),
-    },
-    "ended": {
-        "undone": ("as before", 1),
-    },
-}
-
-DUE_TO_NOBODY: Final[dict[CopyState, CopyState]] = {
-    "to one": "ended",
-    "to all": "ended",
-    "kept": "kept",
-    "left": "ended",
-    "ended": "ended",
-}
-"""What a state becomes, by itself, once nobody is due."""
-
-_STATE_FLAGS: Final = ONE | STATED | EXPIRED | GONE
-
-
-def state_of(flags: int) -> CopyState:
-    """The state of a copy with these `Entry.flags`."""
-    if flags & GONE:
-        return "ended"
-    if flags & EXPIRED:
-        return "left"
-    if flags & ONE:
-        return "to one"
-    return "kept" if flags & STATED else "to all"
-
-
-_STATES: Final = {
-    flags: state_of(flags) for flags in range(_STATE_FLAGS + 1) if flags & _STATE_FLAGS == flags
-}
-
-
-def _after(flags: int, event: CopyEvent) -> tuple[CopyState, int]:
-    after, more = TRANSITIONS[_STATES[flags]][event]
-    return (_STATES[flags & ~GONE] if after == "as before" else after), more
-
-
-_AFTER: Final = {
-    event: {flags: _after(flags, event) for flags, state in _STATES.items() if event in TRANSITIONS[state]}
-    for event in get_args(CopyEvent)
-}
-"""The same table by event and flags."""
-
 
 def advance(entry: Entry, event: CopyEvent, left_to: int = 0) -> bool:
     """Have something happen to a copy; whether it has ended with that.
@@ -181,7 +55,7 @@ def advance(entry: Entry, event: CopyEvent, left_to: int = 0) -> bool:
 
     Raises KeyError for what cannot happen in its state.
     """
-    after, more = _AFTER[event][entry.flags & _STATE_FLAGS]
+    after, more = AFTER[event][entry.flags & STATE_FLAGS]
     due = entry.due = left_to if event == "timed out" else entry.due + more
     if due <= 0:
         after = DUE_TO_NOBODY[after]
@@ -306,12 +180,8 @@ class Lifecycle:
             entry.topic.traffic.committed += 1
         state.out.append(Record(event, entry, subscription, attempt=attempt, final=ended, reason=reason))
         subscription.attempts.pop(entry.id, None)
-        if ended:
-            self._state.let_go(entry)
-            return
-        if entry.flags & CROSSES:
-            self._state.crossing.weigh(entry)
-        if entry.flags & GUARANTEED and (subscription.options.durable or entry.flags & RECEIPT):
+        self._hold_on(entry, ended)
+        if not ended and entry.flags & GUARANTEED and (subscription.options.durable or entry.flags & RECEIPT):
             # another start would not know a subscription that ends with its session
             has_it = event != "dead" and not subscription.joined_after(entry)
             state.out.append(MarkDone(entry.id, subscription.id, has_it))
@@ -331,7 +201,7 @@ class Lifecycle:
             entry.topic = state.topic(entry.topic.name)
             self._state.hold(entry, "", now)
             self._state.is_by_age = False
-        self._state.crossing.weigh(entry)
+        self._hold_on(entry, ended=False)
         if entry.flags & RECEIPT:
             self._receipts.undo(entry, subscription, had_it=event == "committed")
 
@@ -344,9 +214,7 @@ class Lifecycle:
         if ended:
             entry.topic.traffic.expired += 1
             self._state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
-            self._state.let_go(entry)
-        else:
-            self._state.crossing.weigh(entry)
+        self._hold_on(entry, ended)
 
     def withheld(self, entry: Entry, subscription: Subscription, why: str, now: float) -> None:
         """Note that a copy of mode ALL is not for a subscription that it was with, which goes on."""
@@ -361,10 +229,7 @@ class Lifecycle:
         self._state.out.append(
             Record("forwarded", entry, peer=peer, depth=depth, final=ended, answered=answered)
         )
-        if ended:
-            self._state.let_go(entry)
-        else:
-            self._state.crossing.weigh(entry)
+        self._hold_on(entry, ended)
 
     def arrived(self, entry: Entry, peer: str, sites: tuple[str, ...]) -> None:
         """Note that sites have a copy of mode ALL that this site was to see to, as a peer tells."""
@@ -372,10 +237,7 @@ class Lifecycle:
         for _ in sites:
             ended = advance(entry, "arrived")
         self._state.out.append(Record("arrived", entry, peer=peer, destinations=sites, final=ended))
-        if ended:
-            self._state.let_go(entry)
-        else:
-            self._state.crossing.weigh(entry)
+        self._hold_on(entry, ended)
 
     def unwanted(self, entry: Entry, sites: tuple[str, ...]) -> None:
         """Note that sites are not to have a copy of mode ALL any more that this site was to see to."""
@@ -385,8 +247,13 @@ class Lifecycle:
         if ended:
             entry.topic.traffic.expired += 1
             self._state.out.append(Record("expired", entry, final=True, reason="wanted by nobody any more"))
+        self._hold_on(entry, ended)
+
+    def _hold_on(self, entry: Entry, ended: bool) -> None:
+        """Let go of a copy that has `ended`; else count what it takes, now that others are due."""
+        if ended:
             self._state.let_go(entry)
-        else:
+        elif entry.flags & CROSSES:
             self._state.crossing.weigh(entry)
 
     def handed_over(self, record: Record) -> None:

@@ -7,7 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from routing.lifecycle import DUE_TO_NOBODY, TRANSITIONS, CopyEvent, CopyState, advance, state_of
+from routing.copy_states import DUE_TO_NOBODY, TRANSITIONS, CopyEvent, CopyState, state_of
+from routing.lifecycle import advance
 from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 
 IN_STATE: dict[CopyState, int] = {

@@ -256,14 +256,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="what is kept for late subscribers ends with the first ones",
-        file="routing/lifecycle.py",
+        file="routing/copy_states.py",
         old='    "kept": "kept",\n',
         new='    "kept": "ended",\n',
         tests=("tests/routing/test_lifecycle.py",),
     ),
     Mutation(
         name="whoever gives back what has expired may still finish it",
-        file="routing/lifecycle.py",
+        file="routing/copy_states.py",
         old='"returned": ("left", -1)',
         new='"returned": ("left", 0)',
         tests=("tests/routing/test_lifecycle.py::TestLife",),
