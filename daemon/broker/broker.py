@@ -15,7 +15,6 @@ single decisions, which no retry mends, those are set aside and whoever caused t
 import logging
 import math
 import sqlite3
-from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -23,21 +22,20 @@ import trio
 
 from daemon import frontend
 from daemon.accounts.accounts import Accounts
+from daemon.broker.account_use import AccountUse
 from daemon.broker.bodies import Bodies
 from daemon.broker.browsing import Browsing
 from daemon.broker.committing import Commits
 from daemon.broker.executor import Executor, Prepared
 from daemon.broker.federating import BACKLOG_MAX, Federating
-from daemon.broker.pace import Pace
 from daemon.broker.reading import Reading
 from daemon.broker.retries import RETRY_S
 from daemon.broker.router_settings import router_settings
 from daemon.broker.session import BrokerSession
 from daemon.broker.store_room import StoreRoom
-from daemon.connections.unfinished import Unfinished
+from daemon.broker.waking import Waking
 from daemon.hops.writer import HopLog
 from daemon.metrics import Metrics
-from daemon.operating.accounts import Used
 from daemon.settings import Limits, Settings
 from daemon.store.disk_room import DiskRoom
 from daemon.store.health import StoreHealth
@@ -49,13 +47,9 @@ from daemon.system.limited_log import LimitedLog
 from daemon.system.mishaps import Mishaps
 from routing.door import Door
 from routing.errors import Refusal
-from routing.quotas import Quotas
 from routing.router import Router
 
 _log = logging.getLogger(__name__)
-
-RECORD_S: Final = 0.5
-"""Until the store knows of records that no transaction carried: a kill takes those that it does not know."""
 
 MAINTENANCE_S: Final = 60.0
 
@@ -70,6 +64,7 @@ class Broker:
 
     Attributes:
         idle: no transaction is gathered, written or being committed.
+        wake: the router has decisions, or what was decided is to be carried out.
         session_ended: told of each session that ends, and why.
     """
 
@@ -93,21 +88,13 @@ class Broker:
         self._store = store
         self._hops = hops
         self._disk = DiskRoom(reserve)
-        self.unfinished = Unfinished(
-            lambda: self.limits.unfinished_bytes_max,
-            lambda account: self.quotas(account).unfinished_bytes_max,
+        self.account_use = AccountUse(
+            settings, accounts, lambda account: self.door.view.share(account), self.metrics, clock
         )
+        self.unfinished = self.account_use.unfinished
         self._sessions: dict[BrokerSession, None] = {}
-        self._sessions_of: Counter[str] = Counter()
         self._session_ids = 0
-        self._paces: dict[str, Pace] = {}
         self.session_ended: Callable[[BrokerSession, str], None] = lambda session, why: None
-        self._work = trio.Event()
-        self._alarm = trio.CancelScope()
-        self._alarm_at = math.inf
-        self._record_at = math.inf
-        self._record_due = False
-        self._carried_by = math.inf  # also what nobody waits for
         self._maintenance_due = False
         self.draining = False
         self._closing = False
@@ -121,9 +108,11 @@ class Broker:
             accounts.enabled,
             accounts,
             self.mishaps.note,
-            self._share_bounds,
+            self.account_use.held_max,
         )
-        self.door = Door(self._router, clock.now, self.wake, self.wake_later)
+        self._waking = Waking(self._router, clock, lambda: self.commits.patience_s)
+        self.wake = self._waking.wake
+        self.door = Door(self._router, clock.now, self.wake, self._waking.wake_later)
         self.room = StoreRoom(
             store, self._disk, self._store_health, self.door.room, lambda: self.settings.store
         )
@@ -210,46 +199,11 @@ class Broker:
             raise Refusal(Refusal.NOT_AVAILABLE, "the site is stopping")
         if not self.accounts.enabled(identity.account):
             raise Refusal(Refusal.BAD_LOGIN, "account or password is wrong")
-        sessions_max = self.quotas(identity.account).sessions_max
-        if sessions_max and self._sessions_of[identity.account] >= sessions_max:
-            text = f"{identity.account} is logged in {sessions_max} times, as often as it may (sessions_max)"
-            self.metrics.over_quota["sessions_max"] += 1
-            raise Refusal(Refusal.TOO_MANY, text, subject="sessions_max")
-        self._sessions_of[identity.account] += 1
+        self.account_use.begin_session(identity.account)
         self._session_ids += 1
         session = BrokerSession(self, self._session_ids, identity.account, channel, protocol, remote)
         self._sessions[session] = None
         return session
-
-    def quotas(self, account: str) -> Quotas:
-        """What an account may use now."""
-        return self.accounts.quotas(account, self.settings.quotas)
-
-    def used(self, account: str) -> Used:
-        """What an account uses now."""
-        share = self.door.view.share(account)
-        return Used(
-            sessions=self._sessions_of[account],
-            held_messages=share.messages,
-            held_bytes=share.bytes,
-            unfinished_bytes=self.unfinished.of_account(account),
-        )
-
-    def _share_bounds(self, account: str) -> tuple[float, float]:
-        quotas = self.quotas(account)
-        return quotas.held_messages_max or math.inf, quotas.held_bytes_max or math.inf
-
-    def pace_of(self, account: str) -> Pace:
-        """How fast an account may publish, over all its sessions: also those that come after one another."""
-        if account not in self._paces:
-            self._paces[account] = Pace(self.clock.now())
-            self._limit_pace(account)
-        return self._paces[account]
-
-    def _limit_pace(self, account: str) -> None:
-        quotas = self.quotas(account)
-        rate_per_s, burst = quotas.publish_rate_per_s_max, quotas.publish_burst_max
-        self._paces[account].limit(rate_per_s, burst, self.clock.now())
 
     def close_session(self, session: BrokerSession, *, lost: bool, why: str = "") -> None:
         """The front end is done with a session, whose client was `lost` or not; twice changes nothing.
@@ -259,17 +213,14 @@ class Broker:
         if session in self._sessions:
             self.session_ended(session, why or ("the connection was lost" if lost else "its client left"))
             del self._sessions[session]
-            self._sessions_of[session.account] -= 1
-            if not self._sessions_of[session.account]:
-                del self._sessions_of[session.account]
+            self.account_use.end_session(session.account)
             self.door.close(session.consumer, lost=lost)
 
     def reconfigure(self, settings: Settings) -> None:
         """Take on new limits, and end what rights and accounts no longer allow. Never raises."""
         self.settings = settings
         self.door.reconfigure(router_settings(settings))
-        for account in list(self._paces):
-            self._limit_pace(account)
+        self.account_use.reconfigure(settings)
         for session in list(self._sessions):
             session.limit_pace()
             if not self.accounts.enabled(session.account):
@@ -277,24 +228,6 @@ class Broker:
         self.door.end_forbidden()
 
     # -- the one task -----------------------------------------------------------------------------
-
-    def wake(self) -> None:
-        """The router has decisions."""
-        self._work.set()
-        self._note_time()
-
-    def wake_later(self) -> None:
-        """The router has decisions for which nobody waits."""
-        if self._carried_by == math.inf and not self._work.is_set():
-            self._carried_by = trio.current_time() + self.commits.patience_s
-            if self._carried_by < self._alarm.deadline:  # else one that has been set for others comes before
-                self._set_alarm()
-        self._note_time()
-
-    def _note_time(self) -> None:
-        """Wake the router in time where something is due sooner now."""
-        if self._router.wake_at < self._alarm_at:
-            self._set_alarm()
 
     async def run(self, recorded: trio.Event) -> None:
         """Carry decisions out until `stop`; then carry out what is left, and return.
@@ -306,11 +239,11 @@ class Broker:
         await self._carry_out(commits=True)
         recorded.set()
         while not self._closing or self._has_more:
-            await self._work.wait()
+            await self._waking.wait()
             await self.commits.gather()
-            self._work = trio.Event()
+            self._waking.begin()
             await self._carry_out()
-            self._note_time()  # what is carried out brings things about: dead letters, what waits again
+            self._waking.note_time()  # what is carried out brings things about: dead letters, what comes back
             if self.draining and not self._has_more:
                 for session in list(self._sessions):
                     session.end(frontend.Ending("draining", "the site is stopping"))
@@ -323,7 +256,7 @@ class Broker:
     async def _carry_out(self, *, commits: bool = False) -> None:
         """One transaction; `commits` also where nothing is to be stored."""
         self.idle = False
-        self._carried_by = math.inf  # the alarm may stay: to set one for each message costs more
+        self._waking.carry_out_all()
         self.unfinished.begin_commit()
         try:
             prepared, record = await self._transact(commits=commits)
@@ -345,7 +278,7 @@ class Broker:
             self._note_retries()
             self.idle = not self._has_more
             if self._executor.backlog:
-                self._work.set()
+                self._waking.wake()
             await self.wal.tend(idle=self.idle)
         except Exception as error:
             self.mishaps.note("what follows a transaction", error)
@@ -374,8 +307,7 @@ class Broker:
         copies_s = self.federating.again_at - now  # those were looked at after it
         in_s = min(letters_s, copies_s if copies_s > 0 else math.inf)
         if in_s < math.inf:
-            self._carried_by = min(self._carried_by, trio.current_time() + in_s)
-            self._set_alarm()
+            self._waking.wake_in(in_s)
 
     def _note_transaction(self, record: int | None) -> None:
         """All that was carried is true, up to this hop record; None where nothing was to be stored."""
@@ -385,12 +317,10 @@ class Broker:
             self._maintenance_due = False
             if self._executor.again_at == math.inf:  # else what was accepted waits for room
                 self._store_health.works()
-            self._record_due, self._record_at = False, math.inf
+            self._waking.recorded()
         else:
             self._hops.confirm()
-            if self._record_at == math.inf:
-                self._record_at = trio.current_time() + RECORD_S
-                self._set_alarm()
+            self._waking.record_later()
 
     async def _begin_anew(self) -> None:
         """Try all again that is not on disk, in a moment."""
@@ -401,7 +331,7 @@ class Broker:
             self.mishaps.note("what is undone of a transaction", error)
         self._executor.keep_all()
         await trio.sleep(RETRY_S)
-        self._work.set()
+        self._waking.wake()
 
     async def _store_batch(self, prepared: Prepared, *, commits: bool) -> int | None:
         """The last hop record that is true with it; None where there was nothing to store."""
@@ -413,7 +343,7 @@ class Broker:
         if self._disk.short:
             prepared.batch.returned_pages = self._disk.returned_pages(self._store.growth_bytes())
         # after a failure, an empty transaction tells whether the store works again
-        if not (commits or prepared.batch or self.store_failed is not None or self._record_due):
+        if not (commits or prepared.batch or self.store_failed is not None or self._waking.record_due):
             return None
         record = self._hops.flush()
         self._store.write(prepared.batch, record, self.clock.mark())
@@ -450,29 +380,13 @@ class Broker:
         await self.wal.tend(idle=False)  # what it holds twice is the first to give back
         if not (has_room or will_be_less):
             await trio.sleep(RETRY_S)
-        self._work.set()
+        self._waking.wake()
 
     # -- time -------------------------------------------------------------------------------------
 
     async def keep_time(self) -> None:
         """Wake the router when time alone brings something about. Runs until cancelled."""
-        while True:
-            with trio.CancelScope() as self._alarm:
-                self._set_alarm()
-                await trio.sleep_forever()
-            if self._router.wake_at <= self.clock.now():
-                self.door.tick()
-            if self._record_at <= trio.current_time():
-                self._record_due, self._record_at = True, math.inf
-                self._work.set()
-            if self._carried_by <= trio.current_time():
-                self._carried_by = math.inf
-                self._work.set()
-
-    def _set_alarm(self) -> None:
-        self._alarm_at = self._router.wake_at
-        wakes_at = trio.current_time() + max(self._alarm_at - self.clock.now(), 0.0)
-        self._alarm.deadline = min(wakes_at, self._record_at, self._carried_by)
+        await self._waking.keep_time(self.door.tick)
 
     async def maintain(self, *chores: Callable[[], None]) -> None:
         """Each minute, do the `chores`, and reclaim what is no longer needed. Runs until cancelled."""
@@ -498,11 +412,11 @@ class Broker:
     def drain(self) -> None:
         """Refuse whatever is asked from now on, and end each session once what it had asked is answered."""
         self.draining = True
-        self._work.set()
+        self._waking.wake()
 
     def stop(self) -> None:
         """Close all sessions; `run` returns once everything they caused is on disk."""
         self._closing = True
         for session in list(self._sessions):
             self.close_session(session, lost=False, why="the site stops")
-        self._work.set()
+        self._waking.wake()

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 import msgspec
 
 from daemon.accounts.accounts import Accounts
+from daemon.broker.account_use import AccountUse
 from daemon.broker.listing import list_topics
 from daemon.broker.outbox import Outbox
-from daemon.broker.pace import Pace, SessionPace
+from daemon.broker.pace import SessionPace
 from daemon.broker.reading import Reading
 from daemon.broker.store_room import StoreRoom
 from daemon.broker.transaction import Transaction
@@ -48,6 +49,7 @@ class SessionOwner(Protocol):
 
     server_name: str
     accounts: Accounts
+    account_use: AccountUse
     clock: Clock
     door: Door
     metrics: Metrics
@@ -67,9 +69,6 @@ class SessionOwner(Protocol):
 
     async def browse(self, topic: str, after: int, count: int) -> list[HeldMessage]:
         """See `daemon.frontend.Session`."""
-
-    def pace_of(self, account: str) -> Pace:
-        """How fast an account may publish, over all its sessions."""
 
     def close_session(self, session: "BrokerSession", *, lost: bool, why: str = "") -> None:
         """The front end is done with a session, whose client was `lost` or not; twice changes nothing.
@@ -102,7 +101,7 @@ class BrokerSession:
         self.consumer = self.outbox.consumer
         self._transaction: Transaction | None = None
         self._unfinished = broker.unfinished.holder(account, remote)
-        self._pace = SessionPace(account, broker.pace_of(account), broker.clock.now())
+        self._pace = SessionPace(account, broker.account_use.pace(account), broker.clock.now())
         self.limit_pace()
         self.id = id
         self.opened_at = broker.clock.wall_ms() / 1000

@@ -10,7 +10,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from daemon import frontend
-from daemon.broker.broker import RECORD_S
+from daemon.broker.waking import RECORD_S
 from daemon.store.store import WAL_CHECKPOINT_BYTES
 from routing.errors import Refusal
 from routing.message import Message, Section

@@ -13,7 +13,7 @@ from tests.support.broker import VirtualSite, virtual_site
 
 
 def used(site: VirtualSite, account: str) -> tuple[int, int]:
-    found = site.broker.used(account)
+    found = site.broker.account_use.of(account)
     return found.held_messages, found.held_bytes
 
 

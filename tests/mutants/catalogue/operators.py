@@ -103,7 +103,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="who comes back publishes as fast as it likes",
-        file="daemon/broker/broker.py",
+        file="daemon/broker/account_use.py",
         old="        if account not in self._paces:\n",
         new="        if True:\n",
         tests=(

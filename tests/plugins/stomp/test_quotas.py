@@ -58,7 +58,7 @@ async def test_who_leaves_while_it_is_slowed_down_keeps_its_session_for_a_moment
     await ada.send("SEND", DURABLE)
     await ada.stream.aclose()
     with trio.fail_after(site.limits.send_timeout_s + 1):
-        while site.broker.used("ada").sessions:
+        while site.broker.account_use.of("ada").sessions:
             await trio.testing.wait_all_tasks_blocked(0.01)
             mock_clock.jump(1)
 
