@@ -330,7 +330,7 @@ class Service:
             await client.transferred(transfer)
 
     async def ask(self, jid: str, question: Element) -> Element | None:
-        """An IQ of ours to a full JID; None where no answer comes in time."""
+        """An IQ of ours to a full JID; None where no answer comes in time, or the stream breaks."""
         iq = Element(IQ, {"type": "get", "from": self.name, "to": jid, "id": self.next_id("a")})
         iq.append(question)
         return await self._questions.ask(iq, self.component.send)
@@ -372,6 +372,7 @@ class Service:
     def down(self) -> None:
         """The stream has ended."""
         self.is_up = False
+        self._questions.lost()
         self.start(partial(self._stay_down, self.streams))
 
     async def _stay_down(self, stream: int) -> None:

@@ -31,11 +31,18 @@ from routing.errors import Refusal
 
 
 class QuestionPort(Protocol):
-    """Whoever can ask a JID by IQ; None where no answer comes in time."""
+    """Whoever can ask a JID by IQ; None where no answer comes in time, or the stream breaks."""
 
     async def ask(self, jid: str, question: Element) -> Element | None: ...
 
     def next_id(self, kind: str) -> str: ...
+
+
+class StreamPort(QuestionPort, Protocol):
+    """One who can also tell whether an answer may have been lost with a stream; see `service.Service`."""
+
+    is_up: bool
+    streams: int
 
 
 class PresencePort(QuestionPort, Protocol):
@@ -155,10 +162,19 @@ class Looked(Protocol):
     mute: bool
 
 
-async def look_at(hub: QuestionPort, client: Looked, *, is_there: bool) -> bool:
-    """Whether a client speaks urn:xmpp:qos; and whether it is mute, where it is known to be there."""
+async def look_at(hub: StreamPort, client: Looked, *, is_there: bool) -> bool:
+    """Whether a client speaks urn:xmpp:qos; and whether it is mute, where it is known to be there.
+
+    Raises StanzaError (`wait`) where the stream broke before the answer: who speaks it must not be served
+    as one that does not, for it would pass over all that it is sent.
+    """
+    stream = hub.streams
     answer = await hub.ask(client.jid, Element(f"{{{DISCO_INFO}}}query"))
     if answer is None:
+        if hub.streams != stream or not hub.is_up:
+            raise StanzaError(
+                "remote-server-timeout", "wait", "the stream to the XMPP server broke meanwhile"
+            )
         return False
     if is_there:
         client.mute = await _judge(hub, client.jid, answer) == "gone"

@@ -82,6 +82,8 @@ class ServicePort(Protocol):
     assured: Assured
     replaced: Replaced
     finishing: Finishing
+    is_up: bool
+    streams: int
 
     def client(self, jid: str) -> Asker: ...
 

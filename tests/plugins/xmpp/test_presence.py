@@ -9,6 +9,7 @@ import trio
 
 from daemon.settings import QueueSettings
 from plugins.xmpp.service import Service
+from plugins.xmpp.wire.namespaces import QOS
 from tests.support.patience import PATIENCE_S
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import (
@@ -133,6 +134,24 @@ async def test_a_client_that_answers_as_if_it_was_not_there_is_believed_to_be_th
             await settled(lambda: len(others) >= 2)
             await settled(lambda: not service.registry.of_node(NODE))
             nursery.cancel_scope.cancel()
+
+
+async def test_a_worker_whose_answer_is_lost_with_the_stream_is_not_taken_for_one_without_urn_xmpp_qos(
+    tmp_path: Path,
+) -> None:
+    async with xmpp_site(tmp_path) as (server, service, _):
+        worker = server.client(f"{WORKER}/one", features=(QOS,))
+        worker.answers_questions = False
+        await worker.send(f"<iq type='set' id='s'>{subscribe(worker.jid)}</iq>")
+        assert (await worker.receive()).get("type") == "get"
+        await server.cut()
+        refused = await worker.receive()
+        assert refused.get("id") == "s"
+        assert child(refused, "c:error", NS).get("type") == "wait"
+        assert not service.registry.of_node(NODE)
+        worker.answers_questions = True
+        assert (await worker.iq("set", subscribe(worker.jid))).get("type") == "result"
+        assert [each.level for each in service.registry.of_node(NODE)] == ["assured"]
 
 
 async def test_an_error_of_the_clients_own_shows_that_it_is_there(tmp_path: Path) -> None:
