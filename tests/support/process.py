@@ -50,6 +50,9 @@ class Daemon:
     def log(self) -> str:
         return self._log_file.read_text()
 
+    def __repr__(self) -> str:
+        return f"the daemon logged\n{self.log[-8000:]}"
+
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 

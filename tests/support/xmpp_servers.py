@@ -228,6 +228,9 @@ class RealServer:
                     await stream.aclose()
                     return
 
+    def __repr__(self) -> str:
+        return f"{self.name} logged\n{(self.directory / 'log').read_text()[-4000:]}"
+
     @property
     def running(self) -> bool:
         return self._process is not None

@@ -70,6 +70,10 @@ class WorkerProcess:
     def read(self) -> Journal:
         return read_journal(self.journal)
 
+    def __repr__(self) -> str:
+        journal = self.journal.read_text() if self.journal.exists() else "nothing"
+        return f"{self.journal.name}:\n{journal}\nits log:\n{self._log.read_text()[-4000:]}"
+
 
 class AssuredPublisher:
     """Sends each item assured, repeats each step until it is answered, and connects again."""
@@ -80,6 +84,9 @@ class AssuredPublisher:
         self._port = port
         self._headers = headers
         self._client: RealClient | None = None
+
+    def __repr__(self) -> str:
+        return f"{len(self.published)} of {self.wanted} are published; the connection is {self._client}"
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -116,10 +123,13 @@ class AssuredPublisher:
         return False
 
 
-async def until(what: Callable[..., object]) -> None:
-    with trio.fail_after(PATIENCE_S):
+async def until(what: Callable[..., object], *witnesses: object) -> None:
+    """Wait for something; should it not come, the failure says how far the witnesses were."""
+    with trio.move_on_after(PATIENCE_S):
         while not what():
             await trio.sleep(0.02)
+        return
+    raise AssertionError("\n".join(map(repr, witnesses)))
 
 
 class Side:
@@ -132,6 +142,9 @@ class Side:
         self.path = python_path(directory / f"path-{number}")
         self.workers = [WorkerProcess(server.c2s, 2 * number + each, directory) for each in range(2)]
         self.running: Daemon | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.name} logged:\n{self.running.log[-8000:] if self.running else ''}"
 
     async def run(self, stack: AsyncExitStack) -> None:
         self.running = await stack.enter_async_context(daemon(self.config, PYTHONPATH=self.path))
@@ -179,6 +192,7 @@ async def two_sites(servers: list[RealServer], directory: Path, rounds: int) -> 
     workers = [worker for side in sides for worker in side.workers]
     headers = f"<headers xmlns='{SMQP}'><header name='Depth'>-1</header></headers>"
     publisher = AssuredPublisher(servers[0].c2s, headers)
+    witnesses = (publisher, *workers, *sides)
     try:
         async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
             for side in sides:
@@ -186,24 +200,25 @@ async def two_sites(servers: list[RealServer], directory: Path, rounds: int) -> 
             for worker in workers:
                 worker.start()
             nursery.start_soon(publisher.run)
-            await until(
-                lambda: all(worker.journal.exists() and worker.read().subscribed for worker in workers)
-            )
+            await until(lambda: all(worker.is_ready() for worker in workers), *witnesses)
             for round in range(rounds):
                 publisher.wanted += ITEMS
                 side, other = sides if round % 2 == 0 else sides[::-1]
-                await until(lambda: len(publisher.published) > publisher.wanted - ITEMS * 3 // 4)
+                await until(lambda: len(publisher.published) > publisher.wanted - ITEMS * 3 // 4, *witnesses)
                 for worker in side.workers:
                     worker.kill()
                 await side.kill_server()
-                await until(lambda: len(publisher.published) > publisher.wanted - ITEMS // 2)
+                await until(lambda: len(publisher.published) > publisher.wanted - ITEMS // 2, *witnesses)
                 await other.kill_daemon(stack)
-                await until(lambda: len(publisher.published) > publisher.wanted - ITEMS // 4)
+                await until(lambda: len(publisher.published) > publisher.wanted - ITEMS // 4, *witnesses)
                 for worker in side.workers:
                     worker.start()
                 print(f"round {round + 1}: {len(publisher.published)} published", flush=True)
-            await until(lambda: len(publisher.published) == publisher.wanted)
-            await until(lambda: sum(len(worker.read().retracted) for worker in workers) >= publisher.wanted)
+            await until(lambda: len(publisher.published) == publisher.wanted, *witnesses)
+            await until(
+                lambda: sum(len(worker.read().retracted) for worker in workers) >= publisher.wanted,
+                *witnesses,
+            )
             dead = [id for side in sides for id in await side.dead_letters(nursery)]
             nursery.cancel_scope.cancel()
     finally:

@@ -33,16 +33,19 @@ async def test_no_item_is_lost_and_none_worked_on_twice_whoever_is_killed(
     try:
         async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
             running = await stack.enter_async_context(daemon(config, PYTHONPATH=path))
+            witnesses = (publisher, *workers, running, server)
             for worker in workers:
                 worker.start()
             nursery.start_soon(publisher.run)
             for killed in KILLED:
                 publisher.wanted += ITEMS
                 # in the middle: of what is published there is more to come, and to be done
-                await until(lambda: len(publisher.published) > publisher.wanted - ITEMS // 2)
+                await until(lambda: len(publisher.published) > publisher.wanted - ITEMS // 2, *witnesses)
                 if killed.startswith("worker"):
                     worker = workers[int(killed[-1])]
-                    await until(lambda worker=worker: worker.journal.exists() and worker.read().received)
+                    await until(
+                        lambda worker=worker: worker.journal.exists() and worker.read().received, *witnesses
+                    )
                     worker.kill()
                     held_at_kill.append(len(worker.read().received))
                     worker.start()
@@ -55,8 +58,11 @@ async def test_no_item_is_lost_and_none_worked_on_twice_whoever_is_killed(
                 if "server" in killed:
                     await server.start()
                     await server.register()
-            await until(lambda: len(publisher.published) == publisher.wanted)
-            await until(lambda: sum(len(worker.read().retracted) for worker in workers) >= publisher.wanted)
+            await until(lambda: len(publisher.published) == publisher.wanted, *witnesses)
+            await until(
+                lambda: sum(len(worker.read().retracted) for worker in workers) >= publisher.wanted,
+                *witnesses,
+            )
             nursery.cancel_scope.cancel()
     finally:
         for worker in workers:
