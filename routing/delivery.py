@@ -48,14 +48,14 @@ class Deliveries:
         if entry.flags & GROUPED:
             self._offer_of_group(entry, now)
             return
-        subscription = self._state.matching.next_taker(entry.topic, had)
+        subscription = self._state.takers.next_taker(entry.topic, had)
         if subscription is not None:
             self._assign(subscription, entry, now)
             return
         if self._hand_over(entry):
             return
         entry.compact(self._state.server)
-        self._state.matching.wait(entry)
+        self._state.takers.wait(entry)
         self._count(entry, now)
 
     def _offer_of_group(self, entry: Entry, now: float) -> None:
@@ -177,7 +177,7 @@ class Deliveries:
         """Give a subscription what waits for it, as far as it can take more."""
         failed_before = False
         while subscription.ready:
-            entry = self._state.matching.take_next(subscription)
+            entry = self._state.takers.take_next(subscription)
             if entry is None:
                 return
             if not self._give(subscription, entry, now):
@@ -268,7 +268,7 @@ class Deliveries:
             return True
         if not lock.entry.flags & ONE:
             return all(member is had for member in self._state.subscriptions[had.id].members)
-        return self._state.matching.is_only_taker(lock.entry.topic, had)
+        return self._state.takers.is_only_taker(lock.entry.topic, had)
 
     def offer_again(self, lock: Lock, now: float) -> None:
         """Offer a message that was given back to the next who can take it."""

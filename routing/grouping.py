@@ -10,6 +10,7 @@ from routing.groups import Group, GroupedQueue
 from routing.matching import Matching
 from routing.queue import Entry, GroupedEntry
 from routing.subscription import Subscription, Topic
+from routing.takers import Takers
 
 
 class Grouping:
@@ -20,8 +21,9 @@ class Grouping:
         left: names of topics that somebody has left, of whose groups other sites may have some now.
     """
 
-    def __init__(self, matching: Matching) -> None:
+    def __init__(self, matching: Matching, takers: Takers) -> None:
         self._matching = matching
+        self._takers = takers
         self.opened: list[Group] = []
         self.left: set[str] = set()
 
@@ -36,12 +38,12 @@ class Grouping:
     def _open(self, group: Group) -> None:
         self.opened.append(group)
         if group.is_free and (first := group.waiting.peek()) is not None:
-            self._matching.tell_patterns(first)
+            self._takers.tell_patterns(first)
 
     def wait(self, entry: Entry) -> None:
         """Have a message wait in its group, where it stood."""
         self._of(entry)
-        self._matching.wait(entry)
+        self._takers.wait(entry)
 
     def take_of(self, group: Group) -> tuple[Subscription, Entry] | None:
         """Take what is first in a group, for who is to have it; None where nobody can take it now."""
@@ -50,7 +52,7 @@ class Grouping:
             return None
         taker = group.owner
         if taker is None:
-            taker = self._matching.next_taker(first.topic, group.had)
+            taker = self._takers.next_taker(first.topic, group.had)
         if taker is None or not taker.ready:
             return None
         queue, entry = self._of(group.waiting.pop())

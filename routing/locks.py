@@ -105,7 +105,7 @@ class Locks:
             whole.received |= leaving.received
             whole.members.remove(leaving)
             whole.reach = max(whole.reach, leaving.reach)
-            self._state.matching.stop_taking(leaving)
+            self._state.takers.stop_taking(leaving)
         self._state.release_groups(leaving, whole)
 
     def _next_of(self, whole: Subscription, entry: Entry) -> Subscription:

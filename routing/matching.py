@@ -1,8 +1,7 @@
 """Who is due for a message: its mode, those who take that mode, and those who come later.
 
     mode    a system topic's is ONE; else what SET TOPIC DELIVERY says, else the message, else ALL
-    ONE     one subscription that takes ONE and has room: in turn; while there is none it waits in the topic's
-            shared queue for whoever comes
+    ONE     one subscription that takes ONE, in turn (`routing.takers`)
     ALL     each subscription that takes ALL when the message comes; and, until its stated timeout ends, each
             that begins later: for ever, if it is a state message
 
@@ -16,7 +15,6 @@ topic that nobody follows costs nothing more, and a pattern is one subscription,
 Nothing outside this file asks a topic for its subscriptions to find that out. Source: routing contract 5.
 """
 
-from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, Protocol
@@ -25,10 +23,9 @@ from routing.groups import GroupedQueue
 from routing.message import DeliveryMode, Message
 from routing.names import parse_address
 from routing.patterns import PatternTree, TopicTree, is_pattern, topic_matches
-from routing.queue import STATED, Entry, GroupedEntry, PriorityQueue
+from routing.queue import STATED, Entry
 from routing.subscription import NO_FOLLOWERS, Followers, Pattern, Subscription, Target, Topic
 from routing.traffic import Traffic
-from routing.waiting import WaitingQueues
 
 FOLLOWED_MAX: Final = 1_000
 """Topics without a subscription of their own that are not made anew with each message that patterns take."""
@@ -78,7 +75,6 @@ class Matching:
         self._listed = TopicTree()
         self._followed: dict[str, Topic] = {}  # forgotten, and soon there again
         self._changes = 0
-        self._turns = 0
 
     # -- topics, patterns and subscriptions -------------------------------------------------------
 
@@ -174,7 +170,7 @@ class Matching:
             if allowed != before:
                 gained = [
                     topic
-                    for topic in self._waiting_for(pattern)
+                    for topic in self.waiting_for(pattern)
                     if not any(topic_matches(each, topic.name) for each in before)
                 ]
                 changed[pattern] = allowed, gained
@@ -186,16 +182,17 @@ class Matching:
 
     def following(self, topic: Topic) -> list[Subscription]:
         """The subscriptions that have what is published to a topic by patterns."""
-        return [each for pattern in self._followers(topic).allowed for each in pattern.subscriptions.values()]
+        return [each for pattern in self.followers(topic).allowed for each in pattern.subscriptions.values()]
 
     def subscriber_count(self, topic: Topic) -> int:
         """How many subscriptions get what is published to a topic."""
         count = len(topic.subscriptions)
-        for pattern in self._followers(topic).allowed:
+        for pattern in self.followers(topic).allowed:
             count += len(pattern.subscriptions)
         return count
 
-    def _followers(self, topic: Topic) -> Followers:
+    def followers(self, topic: Topic) -> Followers:
+        """Those who take what comes to a topic by patterns."""
         if topic.followers_as_of != self._changes:
             topic.followers_as_of = self._changes
             found = self._patterns.match(topic.name) if len(self._patterns) else None
@@ -239,7 +236,7 @@ class Matching:
             found += [each for each in self.following(topic) if each.accepts_one]
             return found
         found = [each for each in topic.subscriptions.values() if each.accepts_all]
-        followers = topic.followers if topic.followers_as_of == self._changes else self._followers(topic)
+        followers = topic.followers if topic.followers_as_of == self._changes else self.followers(topic)
         if followers is not NO_FOLLOWERS:
             found += followers.due
         return found
@@ -258,7 +255,7 @@ class Matching:
 
     def passed_over(self, topic: Topic) -> tuple[Subscription, ...]:
         """Of those who take mode ALL, those who have what comes to a topic by another of their own."""
-        return self._followers(topic).passed_over
+        return self.followers(topic).passed_over
 
     def may_have_taken(self, topic: Topic) -> list[Subscription]:
         """Those to whom messages of mode ALL of a topic may have been due before a restart."""
@@ -277,7 +274,7 @@ class Matching:
 
     def waits_with(self, topic: Topic) -> Iterable[Subscription]:
         """The subscriptions in whose queues messages of mode ALL of a topic may wait."""
-        patterns = self._followers(topic).patterns
+        patterns = self.followers(topic).patterns
         if not patterns:
             return topic.subscriptions.values()
         return chain(topic.subscriptions.values(), *(pattern.subscriptions.values() for pattern in patterns))
@@ -290,7 +287,7 @@ class Matching:
 
     def keep(self, entry: Entry) -> None:
         """Keep a message of mode ALL for those who join later."""
-        self._list(entry.topic)
+        self.list_topic(entry.topic)
         entry.topic.kept.add(entry)
 
     def kept_for(self, subscription: Subscription) -> list[Topic]:
@@ -299,7 +296,7 @@ class Matching:
             return []
         if isinstance(subscription.target, Topic):
             return [subscription.target]
-        return list(self._waiting_for(subscription.target))
+        return list(self.waiting_for(subscription.target))
 
     def is_had_by_another(self, subscription: Subscription, topic: Topic) -> bool:
         """Whether another one of the same account, channel and name has what a topic keeps."""
@@ -307,136 +304,18 @@ class Matching:
         others = chain(topic.subscriptions.values(), self.following(topic))
         return any(each is not subscription and each.accepts_all and _key(each) == key for each in others)
 
-    def _list(self, topic: Topic) -> None:
+    def list_topic(self, topic: Topic) -> None:
+        """Have patterns find what a topic has waiting."""
         if not topic.is_listed:
             topic.is_listed = True
             self._listed.add(topic.name)
 
-    def _waiting_for(self, target: Target) -> Iterator[Topic]:
+    def waiting_for(self, target: Target) -> Iterator[Topic]:
         """The topics in which something may wait for those who subscribe to a pattern."""
         assert isinstance(target, Pattern)
         for name in self._listed.under(target.name):
             if self._rights.may_subscribe(target.account, name):
                 yield self.topics[name]
-
-    # -- in turn ----------------------------------------------------------------------------------
-
-    def wait(self, entry: Entry) -> None:
-        """Have a message of mode ONE wait for whoever comes, in the queue of its topic, where it belongs."""
-        topic = entry.topic
-        topic.shared.insert(entry)
-        self.tell_patterns(entry)
-
-    def wait_from_start(self, entry: Entry) -> None:
-        """As `wait`, at a start: nobody is there yet who has to be told of more than a topic's first."""
-        if entry.topic.is_listed:
-            entry.topic.shared.insert(entry)
-        else:
-            self.wait(entry)
-
-    def tell_patterns(self, entry: Entry) -> None:
-        """What waits in a topic may be the first of all that its followers can have."""
-        topic = entry.topic
-        self._list(topic)
-        for pattern in self._followers(topic).allowed:
-            if pattern.shared is None:
-                continue
-            if any(each.attached for each in pattern.subscriptions.values()):
-                pattern.shared.note(topic.name, entry)
-            else:
-                pattern.shared = None
-
-    def is_only_taker(self, topic: Topic, had: Subscription) -> bool:
-        """Whether nobody who is there takes messages of mode ONE but the one that has `had` one."""
-        takers = chain(topic.subscriptions.values(), self.following(topic))
-        return all(
-            each is had or each.consumer is None or not each.accepts_one
-            for subscription in takers
-            for each in subscription.holders
-        )
-
-    def next_taker(self, topic: Topic, had: Subscription | None) -> Subscription | None:
-        """The next one that can take a message of mode ONE; last of all the one that has `had` it."""
-        line, taker = topic.takers, self._first(topic.takers, had)
-        for pattern in self._followers(topic).allowed:
-            other = self._first(pattern.takers, had)
-            if other is not None and (
-                taker is None or (other is had, other.turn) < (taker is had, taker.turn)
-            ):
-                line, taker = pattern.takers, other
-        if taker is not None:
-            self._to_the_end(line)
-        return taker
-
-    def _first(self, line: deque[Subscription], had: Subscription | None) -> Subscription | None:
-        """The first in a line that can take a message; those before it that cannot are sent out of it."""
-        while line:
-            subscription = line[0]
-            if not (subscription.ready and subscription.accepts_one):
-                line.popleft()
-                subscription.offered = False
-            elif subscription is had:
-                had = None
-                self._to_the_end(line)
-            else:
-                return subscription
-        return None
-
-    def _to_the_end(self, line: deque[Subscription]) -> None:
-        self._turns += 1
-        line[0].turn = self._turns
-        line.rotate(-1)
-
-    def take_next(self, subscription: Subscription) -> Entry | None:
-        """Take what waits for a subscription that can take one more: the most urgent, then the oldest.
-
-        None where nothing does: it is then among those to whom messages of mode ONE are given as they come.
-        """
-        own = subscription.queue.peek()
-        if not subscription.accepts_one:
-            return None if own is None else subscription.queue.pop()
-        target, groups = subscription.target, subscription.groups
-        queue = target.shared
-        if queue is None:
-            queue = self._gather(target)
-        shared = queue.peek()
-        if groups is not None and groups.is_first(own, shared):
-            entry = groups.waiting.pop()
-        elif shared is None:
-            if own is not None:
-                return subscription.queue.pop()
-            if not subscription.offered:
-                subscription.offered = True
-                self._turns += 1
-                subscription.turn = self._turns
-                target.takers.append(subscription)
-            return None
-        elif own is None or (shared.priority, -shared.id) > (own.priority, -own.id):
-            entry = queue.pop()
-        else:
-            return subscription.queue.pop()
-        if isinstance(entry, GroupedEntry):
-            entry.topic.shared.claim(entry, subscription)
-        return entry
-
-    def _gather(self, target: Target) -> WaitingQueues[str]:
-        """What of mode ONE waits in all topics of a pattern."""
-        assert isinstance(target, Pattern)
-        shared = target.shared = WaitingQueues(self._shared_of)
-        for topic in self._waiting_for(target):
-            if (entry := topic.shared.peek()) is not None:
-                shared.note(topic.name, entry)
-        return shared
-
-    def _shared_of(self, name: str) -> PriorityQueue | None:
-        topic = self.topics.get(name)
-        return topic.shared if topic is not None else None
-
-    def stop_taking(self, subscription: Subscription) -> None:
-        """Take a subscription out of the turns of its topic; one that is not in them changes nothing."""
-        if subscription.offered:
-            subscription.offered = False
-            subscription.target.takers.remove(subscription)
 
 
 def _key(subscription: Subscription) -> tuple[str, str]:

@@ -284,7 +284,7 @@ class Restore:
         if entry.flags & GROUPED:
             self._state.grouping.wait(entry)
         else:
-            self._state.matching.wait_from_start(entry)
+            self._state.takers.wait_from_start(entry)
 
     def _wait_for_all(self, entry: Entry, marks: list[StoredMark]) -> tuple[int, int]:
         """To how many it is due; and how many of them a receipt speaks of."""

@@ -36,6 +36,7 @@ from routing.queue import (
 from routing.shares import Bounds, Shares
 from routing.subscription import Lock, Subscription, Topic
 from routing.system_topics import SystemTopics
+from routing.takers import Takers
 
 ENTRY_BYTES: Final = 1_024
 """Of an unguaranteed message in memory, besides its bodies and unknown headers."""
@@ -91,6 +92,7 @@ class SiteState:
         has_account: whether an account of this site is there and can log in.
         shares: what is held of each account, and may be.
         matching: its topics, and who is due for what comes to each.
+        takers: those who wait for messages of mode ONE, and what waits for them.
         grouping: whose groups of messages are.
         crossing: of what is held, that which may cross links.
         mishap: told of an error of ours that the site survives, and what was set aside for it.
@@ -119,7 +121,8 @@ class SiteState:
         self.settings = settings
         self.out: list[Decision] = []
         self.matching = Matching(server, rights)
-        self.grouping = Grouping(self.matching)
+        self.takers = Takers(self.matching)
+        self.grouping = Grouping(self.matching, self.takers)
         self.topics = self.matching.topics
         self.entries: dict[int, Entry] = {}
         self.is_by_age = True

@@ -300,7 +300,7 @@ class Subscribing:
                     state.out.append(Detach(consumer, target, subscription.options.name, reason))
             each.consumer = None
             state.locking.pop(each, None)
-            state.matching.stop_taking(each)
+            state.takers.stop_taking(each)
             state.release_groups(each)
         del state.subscriptions[subscription.id]
         del state.by_owner[target.name, subscription.owner, subscription.options.name]

@@ -8,6 +8,7 @@ from routing.matching import Matching
 from routing.message import DeliveryMode, Message
 from routing.queue import GUARANTEED, ONE, STATED, Entry
 from routing.subscription import Consumer, SubscribeOptions, Subscription, Target, Topic
+from routing.takers import Takers
 
 
 @pytest.fixture
@@ -97,19 +98,21 @@ def test_what_is_kept_is_for_those_who_take_all(matching: Matching) -> None:
 
 
 def test_those_who_can_take_more_take_turns(matching: Matching) -> None:
+    takers = Takers(matching)
     topic = matching.begin("t")
     ada, bob, cyd = (subscription(matching, topic, id) for id in (1, 2, 3))
     for each in (ada, bob, cyd):
-        assert matching.take_next(each) is None  # nothing waits: it stands in line
-    assert [matching.next_taker(topic, None) for _ in range(4)] == [ada, bob, cyd, ada]
-    assert matching.next_taker(topic, bob) is cyd  # who has just had it comes last
-    matching.stop_taking(ada)
+        assert takers.take_next(each) is None  # nothing waits: it stands in line
+    assert [takers.next_taker(topic, None) for _ in range(4)] == [ada, bob, cyd, ada]
+    assert takers.next_taker(topic, bob) is cyd  # who has just had it comes last
+    takers.stop_taking(ada)
     bob.consumer = None
-    assert [matching.next_taker(topic, None) for _ in range(2)] == [cyd, cyd]
-    assert matching.is_only_taker(topic, cyd) is False  # ada has no room, but is there
+    assert [takers.next_taker(topic, None) for _ in range(2)] == [cyd, cyd]
+    assert takers.is_only_taker(topic, cyd) is False  # ada has no room, but is there
 
 
 def test_the_most_urgent_is_next_whichever_queue_it_waits_in(matching: Matching) -> None:
+    takers = Takers(matching)
     topic = matching.begin("t")
     ada = subscription(matching, topic, 1)
     only_all = subscription(matching, topic, 2, accepts="ALL")
@@ -118,5 +121,5 @@ def test_the_most_urgent_is_next_whichever_queue_it_waits_in(matching: Matching)
     topic.shared.push(to_one)
     for each in (urgent, older, newer):
         ada.queue.push(each)
-    assert matching.take_next(only_all) is None
-    assert [matching.take_next(ada) for _ in range(5)] == [urgent, older, to_one, newer, None]
+    assert takers.take_next(only_all) is None
+    assert [takers.take_next(ada) for _ in range(5)] == [urgent, older, to_one, newer, None]

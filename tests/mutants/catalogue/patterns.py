@@ -66,7 +66,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a pattern does not hear of what begins to wait",
-        file="routing/matching.py",
+        file="routing/takers.py",
         old="                pattern.shared.note(topic.name, entry)",
         new="                pass",
         tests=(
@@ -85,7 +85,7 @@ MUTATIONS = [
     Mutation(
         name="what was kept before a pattern came is not offered to it",
         file="routing/matching.py",
-        old="        return list(self._waiting_for(subscription.target))",
+        old="        return list(self.waiting_for(subscription.target))",
         new="        return []",
         tests=(
             "tests/routing/test_router_patterns.py::test_what_was_published_before_comes_within_its_timeout_in_order_over_all_topics",
