@@ -113,7 +113,12 @@ class Destinations:
         self._destine(copy, found.destinations)
         if self._joins_the_end(copy):
             return []
-        return self._send(copy, found.by_peer, counted=counted)
+        by_peer, crossing = found.by_peer, self._state.crossing
+        if topic in crossing.followed:
+            first = crossing.followed_by(topic, found.destinations, copy)
+            if any(first.get(site, peer) != peer for peer, sites in by_peer.items() for site in sites):
+                by_peer, _ = self._topology.ways.assign(sorted(found.destinations), topic, depth, first=first)
+        return self._send(copy, by_peer, counted=counted)
 
     def take_on(self, copy: Copy, peer: str, sites: Iterable[str], *, counted: bool) -> list[int]:
         """See to these as well, as a peer asks; returns the questions.
@@ -225,7 +230,7 @@ class Destinations:
             new = self._room(copy, sorted(set(sites).difference(copy.hops)))
             self._destine(copy, new)
             self.assign_again(copy, new)
-        del copy.destinations[UNKNOWN]
+        self._state.crossing.settle(copy, UNKNOWN)
         self.keep(copy)
 
     def widened(self, copy: Copy) -> None:
@@ -300,9 +305,9 @@ class Destinations:
             for site in sites
             if site in open and (open[site].asked_by or open[site].refused)
         }
-        by_peer, nowhere = self._topology.ways.assign(
-            sites, copy.entry.topic.name, copy.depth, copy.hops, shut
-        )
+        topic = copy.entry.topic.name
+        first = self._state.crossing.followed_by(topic, sites, copy)
+        by_peer, nowhere = self._topology.ways.assign(sites, topic, copy.depth, copy.hops, shut, first)
         for site in nowhere:
             if (known := open.get(site)) is not None:
                 for peer in known.asked_by if tells or known.via else ():
@@ -323,11 +328,13 @@ class Destinations:
 
     def _send(self, copy: Copy, by_peer: Mapping[str, list[str]], *, counted: bool) -> list[int]:
         open, sent = copy.destinations, list[int]()
+        in_turn = self._turns.is_looked_at(copy)
         for peer, sites in by_peer.items():
             is_held = not counted and self._is_held(copy, peer, sites)
             for site in sites:
                 if (known := open.get(site)) is not None:
                     known.via = peer
+                    self._state.crossing.follow(copy, site, in_turn=in_turn)
                     if is_held:
                         self._words.note(peer, "still", copy.smuid, site)
                     if peer not in known.asked:
@@ -428,7 +435,7 @@ class Destinations:
         """Note that these have it, or are not to any more, and tell all who were asked or have asked."""
         settled = []
         for site in sites:
-            open = copy.destinations.pop(site, None)
+            open = self._state.crossing.settle(copy, site)
             if open is not None:
                 settled.append(site)
                 self._note_settled(copy, site, open)
@@ -454,7 +461,8 @@ class Destinations:
     def forget(self, copy: Copy, sites: Iterable[str]) -> None:
         """These do not want it, by what is known here, which may be less than whoever asked knows."""
         for site in sites:
-            open = copy.destinations.pop(site)
+            open = self._state.crossing.settle(copy, site)
+            assert open is not None
             for other in open.asked_by:
                 self._words.note(other, "no-way", copy.smuid, site)
             for other in open.asked:
@@ -472,6 +480,12 @@ class Destinations:
         self._state.crossing.destined[copy.entry.id] = copy
         for _ in destinations:
             advance(copy.entry, "destined")
+        self.lead(copy)
+
+    def lead(self, copy: Copy) -> None:
+        """What comes after a copy, or is looked at after it, is to go by the same peers, see `Crossing`."""
+        for site in copy.destinations:
+            self._state.crossing.follow(copy, site, in_turn=True)
 
     # -- to be told -------------------------------------------------------------------------------
 

@@ -90,7 +90,7 @@ class Federation:
         self._receipts = receipts
         self._crossing = state.crossing
         self.interest = Interest(state.server, lambda: state.topics)
-        self.forwarding = Forwarding(state, self.interest, recall)
+        self.forwarding = Forwarding(state, self.interest, recall, lambda copy: self._turns.puts_off(copy))
         self.spreading = Spreading(
             state,
             self.forwarding.peers,
@@ -109,7 +109,7 @@ class Federation:
             state.server, self.forwarding.peers, self.interest, self.topology, state.crossing.by_topic
         )
         self._words = DestinationWords(state, self.forwarding.peers)
-        turns = Turns(state.crossing, self.topology)
+        turns = self._turns = Turns(state.crossing, self.topology)
         self.destinations = Destinations(
             state, self.forwarding, lifecycle, receipts, self.topology, self._itineraries, self._words, turns
         )
@@ -160,6 +160,7 @@ class Federation:
         self.rerouting.peer_removed(name)
         self._state.out.append(StoreInterest(name, [], whole=True))
         self._receipts.forget_peer(name)
+        self.forwarding.link_down(name)
         self._give_up(name, now)
         for topic in list(self._crossing.by_topic):
             self.custody.pull(topic, now)
@@ -234,6 +235,8 @@ class Federation:
         """
         peer = self.forwarding.peers[name]
         peer.up = True
+        news = self.spreading.known.get(name)
+        peer.said = news.statement.version if news is not None else None
         peer.knows_destinations = knows_destinations
         self.topology.links_changed()
         if restarted:
@@ -259,6 +262,7 @@ class Federation:
         peer = self.forwarding.peers.get(name)
         if peer is not None:
             peer.up = False
+            self.forwarding.link_down(name)
             self.interest.link_down(name)
             self.spreading.link_down(name)
             self.topology.links_changed()

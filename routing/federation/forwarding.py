@@ -33,9 +33,11 @@ from routing.peering.copies import (
     wider,
     within,
 )
+from routing.peering.crossing import in_order
 from routing.peering.decisions import AcknowledgeUnit, Send, StoreCopy, StoreSeen
+from routing.peering.news import Version
 from routing.peering.wants import Want
-from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, ONE, PASSING, STATED, Entry
+from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from routing.state import SiteState
 
 SEEN_MAX: Final = 100_000
@@ -51,9 +53,10 @@ class Peer:
     Attributes:
         has_removals: the number up to which it knows what was removed.
         knows_destinations: it did so when the link was up last.
+        said: the version of its news that was known when the link came up last; None where none was.
     """
 
-    __slots__ = ("has_removals", "knows_destinations", "name", "rules", "up")
+    __slots__ = ("has_removals", "knows_destinations", "name", "rules", "said", "up")
 
     def __init__(self, name: str, rules: PeerRules) -> None:
         self.name = name
@@ -61,6 +64,7 @@ class Peer:
         self.up = False
         self.has_removals = 0
         self.knows_destinations = True
+        self.said: Version | None = None
 
     def may_come(self, topic: str) -> bool:
         """Whether a message of this topic is taken from the peer."""
@@ -79,10 +83,19 @@ def _allows(patterns: tuple[str, ...], topic: str) -> bool:
 class Forwarding:
     """Sends copies on, and knows which have arrived."""
 
-    def __init__(self, state: SiteState, interest: Interest, recall: Callable[[str], Seen | None]) -> None:
+    def __init__(
+        self,
+        state: SiteState,
+        interest: Interest,
+        recall: Callable[[str], Seen | None],
+        puts_off: Callable[[Copy], bool],
+    ) -> None:
+        """`puts_off`: whether a copy goes when others of its topic have been looked at, see `turns`."""
         self._state = state
         self._interest = interest
         self._recall = recall
+        self._puts_off = puts_off
+        self._put_off: dict[str, set[int]] = {}  # by peer, ids of entries
         self.peers: dict[str, Peer] = {}
         self._crossing = state.crossing
         self.seen: dict[str, Seen] = {}
@@ -242,12 +255,37 @@ class Forwarding:
             if not forward.unacknowledged:
                 advance(entry, "sent")
             forward.unacknowledged += 1
-            forward.attempts += self.peers[peer].up
             self._state.out.append(StoreCopy(entry.id))
-        attempt = forward.attempts or 1
         query = forward.query if counted else 0
+        if self._is_put_off(copy, peer):
+            return query
+        if entry.flags & GUARANTEED:
+            forward.attempts += self.peers[peer].up
+        attempt = forward.attempts or 1
         self._state.out.append(Send(peer, copy, depth, query, attempt, (), destinations))
         return query
+
+    def _is_put_off(self, copy: Copy, peer: str) -> bool:
+        """Whether a copy goes to a peer only when it is its turn, as if the link came up then.
+
+        One without a guarantee is not kept for that.
+        """
+        id, ids = copy.entry.id, self._put_off.get(peer, ())
+        if id in ids:
+            return True
+        if not copy.entry.flags & GUARANTEED or not self.peers[peer].up or not self._puts_off(copy):
+            return False
+        self._put_off.setdefault(peer, set()).add(id)
+        return True
+
+    def go_on(self, copy: Copy) -> None:
+        """It is its turn: send it to those peers to which it was not to go before."""
+        for peer in [peer for peer, ids in self._put_off.items() if copy.entry.id in ids]:
+            self._put_off[peer].discard(copy.entry.id)
+            if not self._put_off[peer]:
+                del self._put_off[peer]
+            if peer in copy.forwards and _is_unanswered(copy, peer):
+                self._repeat(copy, peer, copy.forwards[peer])
 
     def _asked_for(
         self, copy: Copy, peer: str, forward: Forward, besides: Collection[str] = ()
@@ -285,10 +323,18 @@ class Forwarding:
     # -- repetition, and interest that comes later ------------------------------------------------
 
     def repeat(self, peer: str) -> None:
-        """A link is up again: send once more what was not answered."""
+        """A link is up again: send once more what was not answered, each topic in its turn where it has one.
+
+        What was asked of others, and the peer is the way to now, goes before what has come since.
+        """
         held = self._crossing.by_id.values()
-        for copy in _in_order([copy for copy in held if _is_unanswered(copy, peer)]):
-            self._repeat(copy, peer, copy.forwards[peer])
+        for copy in in_order([copy for copy in held if _is_unanswered(copy, peer)]):
+            if copy.entry.flags & ONE or not self._is_put_off(copy, peer):
+                self._repeat(copy, peer, copy.forwards[peer])
+
+    def link_down(self, peer: str) -> None:
+        """What waited for its turn waits for the link."""
+        self._put_off.pop(peer, None)
 
     def _repeat(self, copy: Copy, peer: str, forward: Forward) -> None:
         forward.attempts += 1
@@ -343,15 +389,3 @@ class Forwarding:
 def _is_unanswered(copy: Copy, peer: str) -> bool:
     forward = copy.forwards.get(peer)
     return forward is not None and forward.unacknowledged > 0
-
-
-def _in_order(copies: list[Copy]) -> list[Copy]:
-    """Those of one site in the order in which they began there: some may have ended here, and come again."""
-    if not any(copy.entry.flags & PASSING for copy in copies):
-        return copies
-    parts = [parse_smuid(copy.smuid) for copy in copies]
-    by_server: dict[str, list[tuple[int, int, int]]] = {}
-    for position, part in enumerate(parts):
-        by_server.setdefault(part.server, []).append((part.boot, part.counter, position))
-    ordered = {server: iter(sorted(found)) for server, found in by_server.items()}
-    return [copies[next(ordered[part.server])[2]] for part in parts]

@@ -131,6 +131,7 @@ class Rerouting:
         for _ in range(AT_ONCE):
             if (copy := turns.next()) is None:
                 break
+            self._forwarding.go_on(copy)
             is_stated = copy.seen_to is not None and copy.entry.flags & STATED
             if (copy.destinations or is_stated) and not copy.entry.flags & (GONE | EXPIRED):
                 self._reconsider(copy)
@@ -173,6 +174,7 @@ class Rerouting:
         if copy.destinations and (astray := destinations.astray(copy)):
             tells = self._turns.take_joined(copy) or self._turns.is_minutely
             destinations.assign_again(copy, astray, tells=tells)
+        destinations.lead(copy)
 
     def _gone(self, copy: Copy, itinerary: Itinerary | None) -> list[str]:
         """Destinations that do not want it any more, are nobody's peer, or have not been heard of for long.

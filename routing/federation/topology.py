@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection, Mapping
 
+import msgspec
+
 from routing.federation.forwarding import Peer
 from routing.federation.known_wants import KnownWants, Touched
 from routing.federation.ways import LinkEnd, Ways
@@ -64,6 +66,11 @@ class Topology:
             for site, known in self._news.items()
         }
         links[self._server] = {name: _own_end(peer.up, peer.rules) for name, peer in self._peers.items()}
+        for name, peer in self._peers.items():
+            end = links.get(name, {}).get(self._server)
+            # what its peer has said of a link before it came up is no news
+            if peer.up and end is not None and not end.up and self._news[name].statement.version == peer.said:
+                links[name][self._server] = msgspec.structs.replace(end, up=True)
         return links
 
     def _may_cross(self, sender: str, receiver: str, topic: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from routing.federation.topology import Topology
 from routing.peering.copies import Copy
-from routing.peering.crossing import Crossing
+from routing.peering.crossing import Crossing, in_order
 
 
 class Turns:
@@ -71,7 +71,7 @@ class Turns:
                 return None
             self._topic = next(iter(self._topics))
             self.is_minutely = self._topics.pop(self._topic)
-            self._copies.extend(self._crossing.by_topic.get(self._topic, {}).values())
+            self._copies.extend(in_order(list(self._crossing.by_topic.get(self._topic, {}).values())))
         self._looked_at = self._copies.popleft()
         return self._looked_at
 
@@ -83,11 +83,25 @@ class Turns:
             if not self._topics:
                 self._joined.clear()
 
+    def is_looked_at(self, copy: Copy) -> bool:
+        """Whether it has its turn."""
+        return copy is self._looked_at
+
     def is_behind(self, copy: Copy) -> bool:
         """Whether a copy, other than that which is looked at, may overtake some that wait for their turn."""
+        if not self._crossing.destined:
+            return False
         self._look_at_links()
         topic = copy.entry.topic.name
         return (topic in self._topics or topic == self._topic) and copy is not self._looked_at
+
+    def puts_off(self, copy: Copy) -> bool:
+        """Whether a copy is to go only when it is looked at, after those; if so, it is."""
+        if not self.is_behind(copy):
+            return False
+        if copy.entry.topic.name not in self._topics:
+            self._copies.append(copy)
+        return True
 
     def join(self, copy: Copy) -> None:
         """A copy is to be looked at after all others of its topic that are to be."""

@@ -34,7 +34,14 @@ Shut = frozenset[tuple[str, str]]
 Assigned = tuple[Mapping[str, list[str]], list[str]]
 """By peer, what it is to see to; and what there is no way to."""
 
-_Asked = tuple[tuple[str, ...], Shut, int, tuple[str, ...], tuple[tuple[str, tuple[str, ...]], ...]]
+_Asked = tuple[
+    tuple[str, ...],
+    Shut,
+    int,
+    tuple[str, ...],
+    tuple[tuple[str, tuple[str, ...]], ...],
+    tuple[tuple[str, str], ...],
+]
 
 _NONE: Final[Shut] = frozenset()
 
@@ -224,6 +231,7 @@ class Ways:
         depth: int,
         avoid: tuple[str, ...] = (),
         refused: Mapping[str, tuple[str, ...]] | None = None,
+        first: Mapping[str, str] | None = None,
     ) -> Assigned:
         """By peer, the targets that it is to see to; and those to which there is no way within depth.
 
@@ -232,16 +240,25 @@ class Ways:
         Args:
             avoid: sites that it is not to pass if there is another way: those that it came through.
             refused: by target, sites by which it is not to go there.
+            first: by target, the peer to be taken of those whose ways are as short as any.
         """
         # one message after the other is for the same
-        key = (tuple(targets), self.shut(topic), depth, avoid, tuple(refused.items()) if refused else ())
+        key = (
+            tuple(targets),
+            self.shut(topic),
+            depth,
+            avoid,
+            tuple(refused.items()) if refused else (),
+            tuple(first.items()) if first else (),
+        )
         found = self._assigned.get(key)
         if found is None:
             self._assigned_sites += len(key[0])
             if len(self._assigned) >= ASSIGNED_MAX or self._assigned_sites > ASSIGNED_SITES_MAX:
                 self._assigned.clear()
                 self._assigned_sites = len(key[0])
-            found = self._assigned[key] = self._assign(key[0], topic, depth, frozenset(avoid), refused or {})
+            found = self._assign(key[0], topic, depth, frozenset(avoid), refused or {}, first or {})
+            self._assigned[key] = found
         return found
 
     def _assign(
@@ -251,6 +268,7 @@ class Ways:
         depth: int,
         hops: frozenset[str],
         refused: Mapping[str, tuple[str, ...]],
+        taken: Mapping[str, str],
     ) -> Assigned:
         choices: dict[str, int] = {}
         nowhere = []
@@ -259,7 +277,7 @@ class Ways:
             if is_back or not first:
                 nowhere.append(target)
             if first:
-                choices[target] = first
+                choices[target] = first & self.bit(taken.get(target, "")) or first
         return self._merged(choices), nowhere
 
     def choice(

@@ -5,13 +5,15 @@ One that peers have taken for all who are still to have it (`Copy.is_passed_on`)
 more, as where it had ended. In its topic, and for its peer, so many do not count as would fill a topic.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
+from routing.names import parse_smuid
 from routing.patterns import TopicTree
-from routing.peering.copies import Copy
-from routing.queue import CROSSES, PASSED_ON, Entry
+from routing.peering.copies import Copy, Open
+from routing.queue import CROSSES, PASSED_ON, PASSING, Entry
 
 DESTINATION_BYTES: Final = 256
 """Of an open destination, in memory and in the store, about."""
@@ -49,6 +51,8 @@ class Crossing:
         topics: those that have any, for interest in patterns.
         destined: by entry id, those that have destinations, or had.
         besides: by topic, of copies with open destinations, what counts besides messages and their bodies.
+        followed: by topic and destination, the copy of those which are open that a peer was asked last to
+            see to: what comes after it is to go the same way, while that is as short as any.
     """
 
     def __init__(self) -> None:
@@ -58,6 +62,7 @@ class Crossing:
         self.destined: dict[int, Copy] = {}
         self._held_from: dict[tuple[str, str], Held] = {}
         self.besides: dict[str, Held] = {}
+        self.followed: dict[str, dict[str, Copy]] = {}
 
     def begin(self, copy: Copy) -> None:
         """A copy that may cross links is held."""
@@ -82,6 +87,8 @@ class Crossing:
         if self.destined.pop(entry.id, None) is not None:
             self._note(copy, -1)
             entry.flags &= ~PASSED_ON
+            for site in copy.destinations:
+                self._follow_no_more(copy, site)
         of_topic = self.by_topic[entry.topic.name]
         del of_topic[entry.id]
         if not of_topic:
@@ -93,6 +100,43 @@ class Crossing:
             held.bytes -= entry.size
             if not held.messages:
                 del self._held_from[copy.source, entry.topic.name]
+
+    def follow(self, copy: Copy, site: str, *, in_turn: bool) -> None:
+        """A peer sees to a destination of this copy: what comes after it is to follow.
+
+        `in_turn`: so do others that came before it, else it may be one among many.
+        """
+        followed = self.followed.setdefault(copy.entry.topic.name, {})
+        last = followed.get(site)
+        if last is None or in_turn or last.entry.id <= copy.entry.id:
+            followed[site] = copy
+
+    def followed_by(self, topic: str, sites: Iterable[str], besides: Copy) -> dict[str, str]:
+        """By destination, the peer that sees to the last copy of a topic, if one does, but for `besides`."""
+        followed = self.followed.get(topic)
+        if not followed:
+            return {}
+        found = {}
+        for site in sites:
+            last = followed.get(site)
+            if last is not None and last is not besides and (via := last.destinations[site].via):
+                found[site] = via
+        return found
+
+    def settle(self, copy: Copy, site: str) -> Open | None:
+        """A copy is not to be seen to for a destination any more, which is returned if it was open."""
+        open = copy.destinations.pop(site, None)
+        if open is not None:
+            self._follow_no_more(copy, site)
+        return open
+
+    def _follow_no_more(self, copy: Copy, site: str) -> None:
+        topic = copy.entry.topic.name
+        followed = self.followed.get(topic)
+        if followed is not None and followed.get(site) is copy:
+            del followed[site]
+            if not followed:
+                del self.followed[topic]
 
     def weigh(self, entry: Entry) -> None:
         """Count what a copy takes: to be called when its destinations have changed, or to whom it is due."""
@@ -129,3 +173,15 @@ class Crossing:
         """
         held = self._held_from.get((peer, topic))
         return held.counted(messages_max, bytes_max) if held is not None else (0, 0)
+
+
+def in_order(copies: list[Copy]) -> list[Copy]:
+    """Those of one site in the order in which they began there: some may have ended here, and come again."""
+    if not any(copy.entry.flags & PASSING for copy in copies):
+        return copies
+    parts = [parse_smuid(copy.smuid) for copy in copies]
+    by_server: dict[str, list[tuple[int, int, int]]] = {}
+    for position, part in enumerate(parts):
+        by_server.setdefault(part.server, []).append((part.boot, part.counter, position))
+    ordered = {server: iter(sorted(found)) for server, found in by_server.items()}
+    return [copies[next(ordered[part.server])[2]] for part in parts]

@@ -255,6 +255,27 @@ MUTATIONS = [
         tests=("tests/routing/federation/test_destinations_order.py",),
     ),
     Mutation(
+        name="what goes wherever it is wanted overtakes a backlog that is given to another peer",
+        file="routing/federation/turns.py",
+        old="        if not self.is_behind(copy):\n            return False\n        if copy",
+        new="        if True:\n            return False\n        if copy",
+        tests=("tests/routing/federation/test_destinations_order.py",),
+    ),
+    Mutation(
+        name="what waits for a link overtakes what was given elsewhere meanwhile",
+        file="routing/federation/forwarding.py",
+        old="if copy.entry.flags & ONE or not self._is_put_off(copy, peer):",
+        new="if True:",
+        tests=("tests/routing/federation/test_destinations_order.py",),
+    ),
+    Mutation(
+        name="of two ways that are as short another is taken while copies wait on the first",
+        file="routing/federation/ways.py",
+        old='first & self.bit(taken.get(target, "")) or first',
+        new="first",
+        tests=("tests/routing/federation/test_destinations_order.py",),
+    ),
+    Mutation(
         name="a backlog whose way breaks while it is given to a peer goes on from where it is",
         file="routing/federation/turns.py",
         old="        if self._topic in self._topics and not self.is_minutely:\n",
@@ -354,7 +375,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="what comes to a site again is repeated behind what came there later",
-        file="routing/federation/forwarding.py",
+        file="routing/peering/crossing.py",
         old="    if not any(copy.entry.flags & PASSING for copy in copies):\n",
         new="    if True:\n",
         tests=("tests/routing/federation/test_destinations_rejoined.py",),

@@ -66,6 +66,7 @@ def test_where_it_began_and_has_ended_who_has_no_other_way_hears_that_it_is_ther
     sites.cut("d", "p")
     sites.settle()
     sites.pass_time(3.0)
+    sites.settle()
     sites.join("o", "p")
     sites.settle()
     sites.pass_time(3.0)

@@ -1,4 +1,4 @@
-"""What is published while a long backlog is given to another peer does not overtake it, on one path."""
+"""What is published later does not overtake what waits, on one path or while that is given elsewhere."""
 
 import math
 
@@ -121,3 +121,91 @@ def _take_and_settle(sites: InOrder) -> None:
 def _asked(sites: InOrder) -> int:
     told = [told for told in sites.control["a", "b"] if isinstance(told, TellDestinations)]
     return sum(len(each.sites) for each in told if each.word == "still")
+
+
+OLD_WAY = ("f", "z")
+"""f has a link with z, which says nothing of itself: while that is up, all goes wherever it is wanted."""
+
+
+def _know_all_but_the_old_one(sites: InOrder) -> None:
+    sites.cut(*OLD_WAY)
+    know_all(sites)
+
+
+def test_of_two_ways_that_are_as_short_what_comes_later_takes_that_on_which_others_are() -> None:
+    sites = InOrder({("a", "b"), ("b", "x"), ("a", "c"), ("c", "x")})
+    sites.subscribe("x")
+    know_all(sites)
+    sites.cut("a", "b")
+    sites.settle()
+    sites.publish("a", "m1", depth=-1)
+    sites.carry("a", "c")
+    sites.join("a", "b")
+    _carry_controls(sites)
+    sites.publish("a", "m2", depth=-1)
+    sites.carry("a", "b")
+    sites.carry("b", "x")
+    sites.cut("c", "x")
+    sites.settle()
+    sites.pass_time(3.0)
+    sites.settle()
+    assert [name for _, name in sites.delivered] == ["m1", "m2"]
+
+
+def test_once_nothing_waits_the_way_is_taken_that_most_can_share() -> None:
+    sites = InOrder({("a", "b"), ("b", "x"), ("a", "c"), ("c", "x")})
+    sites.subscribe("x")
+    know_all(sites)
+    sites.cut("a", "b")
+    sites.settle()
+    sites.publish("a", "m1", depth=-1)
+    sites.join("a", "b")
+    sites.settle()
+    sites.publish("a", "m2", depth=-1)
+    assert sites.bulk["a", "b"]
+
+
+def test_what_was_named_goes_before_what_went_wherever_it_is_wanted_when_the_link_comes_up() -> None:
+    sites = InOrder({("a", "b"), ("a", "f"), ("b", "f"), OLD_WAY}, old=("z",))
+    sites.subscribe("b")
+    _know_all_but_the_old_one(sites)
+    sites.cut("a", "b")
+    _carry_controls(sites)
+    sites.publish("a", "m1", depth=-1)
+    sites.carry("a", "f")
+    sites.join(*OLD_WAY)
+    sites.pass_time(3.0)
+    _carry_controls(sites)
+    sites.publish("a", "m2", depth=-1)
+    assert [copy.seen_to for copy in sites.routers["a"].federation.outlook.copies.values()][1] is None
+    sites.join("a", "b")
+    sites.carry("a", "b")
+    assert [name for _, name in sites.delivered] == ["m1", "m2"]
+
+
+def test_what_goes_wherever_it_is_wanted_comes_after_the_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rerouting, "AT_ONCE", 10)
+    sites = InOrder({*LINKS, ("u", "f"), OLD_WAY}, old=("z",))
+    sites.subscribe("x")
+    _know_all_but_the_old_one(sites)
+    for peer in "bcd":
+        sites.cut("a", peer)
+    sites.settle()
+    for number in range(BACKLOG):
+        sites.publish("u", f"m{number:02}", depth=-1)
+    sites.settle()
+    sites.join(*OLD_WAY)
+    sites.pass_time(3.0)
+    sites.settle()
+    sites.join("a", _those_that_it_does_not_wait_for(sites)[0])
+    sites.publish("a", "m99", depth=-1)
+    [*_, copy] = sites.routers["a"].federation.outlook.copies.values()
+    assert copy.seen_to is None
+    _assert_in_order(sites, "m99")
+
+
+def _carry_controls(sites: InOrder) -> None:
+    while busy := [pair for pair, told in sites.control.items() if told]:
+        one, other = busy[0]
+        sites._arrive(one, other, sites.control[one, other].popleft())
+        sites.take(other)
