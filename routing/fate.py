@@ -98,13 +98,13 @@ def end_of(records: list[HopRecord], *, unbroken: bool = True) -> HopRecord | No
 def _came_home_since(records: list[HopRecord], ends: list[HopRecord], *, unbroken: bool) -> bool:
     """Whether a copy of mode ONE that was handed on has come home, and has not ended since.
 
-    It may be home before the acknowledgement of its leaving, whose record ends it only then.
+    It may be home before the acknowledgement of its leaving, whose record ends it only then, each time.
     """
     begins = [record for record in records if record.event in BEGINS]
     handed = any(record.mode == "ONE" and record.event == "forwarded" for record in ends)
     if not handed or not (len(begins) > 1 or _came_back(begins)):
         return False
-    left = len(ends) == 1 and unbroken and len(begins) > 1
+    left = unbroken and len(begins) > len(ends)
     return left or begins[-1].record > ends[-1].record
 
 

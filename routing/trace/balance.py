@@ -2,14 +2,16 @@
 
 Two independent counts. `balance` goes through the copies: each must have its end, or be seen to be held.
 `holdings` takes the number of held copies that a server itself states in its heartbeats, and compares it with
-what began and ended between two of them, by record numbers, so that no clock has a part in it.
+what began and ended between two of them, by record numbers, so that no clock has a part in it. Of servers
+that the first and the last beginning and end of each copy do not acquit, each record is counted.
 """
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
+from routing.hop_words import BEGINS
 from routing.trace.ends import came_home
 from routing.trace.routes import born_us, day
 from routing.trace.schema import ENDS
@@ -58,13 +60,26 @@ def balance(copies: DataFrame) -> DataFrame:
     return sums.withColumn("closes", open_ends == 0)
 
 
-def holdings(copies: DataFrame, coverage: DataFrame) -> DataFrame:
+def holdings(copies: DataFrame, coverage: DataFrame, records: DataFrame) -> DataFrame:
     """One row for each server: held copies as its heartbeat states them, and as its records give them.
 
     server; stated long, from the last heartbeat; counted long, by the records between; verdict: agrees,
-    differs, or unknown where no two heartbeats without a gap between them were read. A copy that came again
-    with more depth after its end may be held once more, for peers alone: the server counts it, or not, at
-    either heartbeat.
+    differs, or unknown where no two heartbeats without a gap between them were read. Runs a job, and where a
+    server may differ the rows are made of its `records`.
+    """
+    found = _by_first_and_last(copies, coverage).persist()
+    if found.where("verdict = 'differs'").isEmpty():
+        return found
+    doubted = found.where("verdict = 'differs'").select("server")
+    counted = _record_by_record(records, coverage.join(f.broadcast(doubted), "server", "left_semi"))
+    return found.where("verdict != 'differs'").unionByName(counted)
+
+
+def _by_first_and_last(copies: DataFrame, coverage: DataFrame) -> DataFrame:
+    """`holdings`, by the first and the last beginning and end of each copy.
+
+    There may be others between these, which are not counted. A copy that came again with more depth after its
+    end may be held once more, for peers alone: the server counts it, or not, at either heartbeat.
     """
     beats = coverage.select("server", "base_record", "base_held", "beat_record", "held")
     kept = copies.where(~f.col("unguaranteed"))
@@ -99,6 +114,40 @@ def holdings(copies: DataFrame, coverage: DataFrame) -> DataFrame:
         .when(f.col("held").between(least, total + f.coalesce("again", f.lit(0))), "agrees")
         .otherwise("differs")
         .alias("verdict"),
+    )
+
+
+def _record_by_record(records: DataFrame, coverage: DataFrame) -> DataFrame:
+    """`holdings` of the servers of `coverage`, by each record that begins or ends a copy."""
+    beats = coverage.select("server", "complete_from", "base_record", "base_held", "beat_record", "held")
+    known = f.col("record").between(f.col("complete_from"), f.col("beat_record"))
+    begins, widens = f.col("event").isin(*BEGINS), f.col("event") == "depth"
+    steps = (
+        records.where(f.col("guarantee") & (begins | widens | f.col("final")))
+        .select("server", "smuid", "record", "event", "final")
+        .join(f.broadcast(beats), "server")
+        .where(known)
+        # logs may have been shipped twice
+        .dropDuplicates(["server", "record"])
+    )
+    of_copy = Window.partitionBy("server", "smuid").orderBy("record")
+    had_ended = f.lag("final").over(of_copy)
+    begun = f.when(begins | (widens & had_ended), 1).otherwise(0)
+    changes = steps.select(
+        *("server", "record", "base_record"),
+        (begun - f.col("final").cast("int")).alias("change"),
+        # where nothing tells whether what came again with more depth had ended
+        (widens & had_ended.isNull()).cast("int").alias("doubt"),
+    ).where(f.col("record") > f.col("base_record"))
+    summed = changes.groupBy("server").agg(f.sum("change").alias("change"), f.sum("doubt").alias("doubt"))
+    least = f.col("base_held") + f.coalesce("change", f.lit(0))
+    most = least + f.coalesce("doubt", f.lit(0))
+    nearest = f.greatest(least, f.least(most, f.col("held")))
+    return beats.join(summed, "server", "left").select(
+        "server",
+        f.col("held").alias("stated"),
+        nearest.alias("counted"),
+        f.when(f.col("held") == nearest, "agrees").otherwise("differs").alias("verdict"),
     )
 
 

@@ -227,7 +227,7 @@ def _derive(made: Mapping[str, DataFrame], out: str, told: Mapping[str, Observat
         # this one reads all routes, and nothing is joined to it
         "receipts": custody.receipts(telling("routes", found)),
         "balance": telling("balance", balance.balance(copies)),
-        "holdings": telling("holdings", balance.holdings(copies, covered)),
+        "holdings": telling("holdings", balance.holdings(copies, covered, made["records"])),
     }
     written = {name: tables.write(rows, out, name) for name, rows in derived.items()}
     wrong = anomalies.anomalies(

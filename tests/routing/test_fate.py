@@ -233,6 +233,7 @@ def back_from_beta(**fields: object) -> dict[str, object]:
     [
         [handed_to_beta(), back_from_beta()],
         [back_from_beta(), handed_to_beta()],  # home before the acknowledgement of its leaving
+        [handed_to_beta(), back_from_beta(), back_from_beta(), handed_to_beta()],  # the second time so
         [handed_to_beta(), back_from_beta(), handed_to_beta(), back_from_beta()],
     ],
 )

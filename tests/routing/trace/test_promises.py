@@ -281,6 +281,33 @@ def held_once_more_at_the_first_heartbeat(logs: WrittenLogs, server: str, stated
     logs.write(server, "heartbeat", held=stated)
 
 
+def home_for_the_third_time(logs: WrittenLogs, server: str, stated: int) -> None:
+    name = "a/019aa5d72900-1-fb"
+    logs.write(server, "heartbeat")
+    logs.write(server, "received", name, peer="a", mode="ONE", attempt=1, due=1, hops=("a",))
+    for crossing in (1, 2):
+        answer = {"peer": "b", "attempt": 1, "crossing": crossing, "outcome": "accepted"}
+        hops = ("a", *(server, "b") * crossing)
+        logs.write(server, "forwarded", name, mode="ONE", final=True, **answer)
+        logs.write(server, "received", name, peer="b", mode="ONE", attempt=1, due=1, hops=hops)
+    logs.write(server, "heartbeat", held=stated)
+
+
+def ended_for_the_second_of_three_times(logs: WrittenLogs, server: str, stated: int) -> None:
+    """It came again with more depth after its first end and after its second; heartbeats are around this."""
+    name, answer = "a/019aa5d72900-1-fa", {"peer": "d", "attempt": 2, "outcome": "duplicate"}
+    logs.write(server, "heartbeat")
+    logs.lose(server)
+    logs.write(server, "received", name, peer="a", attempt=1, depth=1, due=1, hops=("a",))
+    logs.write(server, "committed", name, subscription=f"{READER}@{server}", final=True)
+    logs.write(server, "depth", name, peer="b", attempt=1, depth=2, hops=("b",))
+    logs.write(server, "heartbeat", held=1)
+    logs.write(server, "forwarded", name, final=True, **answer)
+    logs.write(server, "heartbeat", held=stated)
+    logs.write(server, "depth", name, peer="c", attempt=1, depth=3, hops=("c",))
+    logs.write(server, "forwarded", name, final=True, **answer)
+
+
 SCENARIOS: dict[str, Callable[[WrittenLogs, str], None]] = {
     "handed back": handed_back,
     "handed back and read": handed_back_and_read,
@@ -378,7 +405,7 @@ def found(spark: Any, records: list[HopRecord]) -> Found:
         held={(row.server, row.smuid) for row in copies.where("state = 'held'").collect()},
         states={(row.server, row.smuid): row.state for row in copies.collect()},
         logs={row.server: row.asDict() for row in covered.collect()},
-        holdings={row.server: row.verdict for row in balance.holdings(copies, covered).collect()},
+        holdings={row.server: row.verdict for row in balance.holdings(copies, covered, read).collect()},
         missing=balance.balance(copies).agg(f.sum("begin_missing")).collect()[0][0],
     )
 
@@ -533,9 +560,13 @@ HELD: dict[str, tuple[Callable[[WrittenLogs, str, int], None], int, str]] = {
     "less-0": (held_once_more_at_the_first_heartbeat, 0, "agrees"),
     "less-1": (held_once_more_at_the_first_heartbeat, 1, "agrees"),
     "less-2": (held_once_more_at_the_first_heartbeat, 2, "differs"),
+    "home-1": (home_for_the_third_time, 1, "agrees"),
+    "home-2": (home_for_the_third_time, 2, "differs"),
+    "again-0": (ended_for_the_second_of_three_times, 0, "agrees"),
+    "again-2": (ended_for_the_second_of_three_times, 2, "differs"),
 }
-"""By server: what happened to a copy that came again with more depth, what the last heartbeat states, and
-whether that may be."""
+"""By server: what happened to a copy that begins more than once, what the last heartbeat states, and whether
+that may be."""
 
 
 @pytest.fixture(scope="module")
@@ -550,11 +581,11 @@ def verdicts(spark: Any) -> dict[str, str]:
     words = coverage.words(read)
     covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
     copies = ends.states(facts.copies(facts.facts(read)), covered)
-    return {row.server: row.verdict for row in balance.holdings(copies, covered).collect()}
+    return {row.server: row.verdict for row in balance.holdings(copies, covered, read).collect()}
 
 
 @pytest.mark.parametrize("server", HELD)
-def test_a_copy_widened_after_its_end_may_be_held_once_more_at_a_heartbeat_and_no_oftener(
+def test_a_copy_that_begins_again_is_held_at_a_heartbeat_as_often_as_it_may_be(
     verdicts: dict[str, str], server: str
 ) -> None:
     assert verdicts[server] == HELD[server][2]
