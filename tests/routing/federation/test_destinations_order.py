@@ -132,13 +132,19 @@ def _know_all_but_the_old_one(sites: InOrder) -> None:
     know_all(sites)
 
 
-def test_of_two_ways_that_are_as_short_what_comes_later_takes_that_on_which_others_are() -> None:
+def _one_of_two_ways_is_cut() -> InOrder:
+    """From a to x there are b and c, as short; a has lost b, and m1 waits for c."""
     sites = InOrder({("a", "b"), ("b", "x"), ("a", "c"), ("c", "x")})
     sites.subscribe("x")
     know_all(sites)
     sites.cut("a", "b")
     sites.settle()
     sites.publish("a", "m1", depth=-1)
+    return sites
+
+
+def test_of_two_ways_that_are_as_short_what_comes_later_takes_that_on_which_others_are() -> None:
+    sites = _one_of_two_ways_is_cut()
     sites.carry("a", "c")
     sites.join("a", "b")
     _carry_controls(sites)
@@ -153,12 +159,7 @@ def test_of_two_ways_that_are_as_short_what_comes_later_takes_that_on_which_othe
 
 
 def test_once_nothing_waits_the_way_is_taken_that_most_can_share() -> None:
-    sites = InOrder({("a", "b"), ("b", "x"), ("a", "c"), ("c", "x")})
-    sites.subscribe("x")
-    know_all(sites)
-    sites.cut("a", "b")
-    sites.settle()
-    sites.publish("a", "m1", depth=-1)
+    sites = _one_of_two_ways_is_cut()
     sites.join("a", "b")
     sites.settle()
     sites.publish("a", "m2", depth=-1)
