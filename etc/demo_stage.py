@@ -62,18 +62,24 @@ def until(true: Callable[[], bool], what: str) -> None:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody uses.
+    """A port of loopback that nobody uses, and that was not given before.
 
     None of those that outgoing connections are given: a site that dials a peer which does not listen yet
     could be connected to itself, and keep the peer from listening.
     """
     while True:
+        port = random.randrange(10_240, 32_768)
+        if port in _given:
+            continue
         try:
-            with socket.create_server(("127.0.0.1", random.randrange(10_240, 32_768))) as listener:
-                port: int = listener.getsockname()[1]
-                return port
+            socket.create_server(("127.0.0.1", port)).close()
         except OSError:
             continue
+        _given.add(port)
+        return port
+
+
+_given: Final[set[int]] = set()
 
 
 def accepts(port: int) -> bool:

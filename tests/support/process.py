@@ -57,13 +57,29 @@ class Daemon:
         self.process.send_signal(number)
 
     async def tells(self, word: str) -> str:
-        """Wait until the service manager is told something with `word` in it."""
-        with trio.move_on_after(PATIENCE_S):
-            while not (self.told and word in self.told[-1]):
-                await trio.lowlevel.wait_readable(self._manager)
-                self.told.append(self._manager.recv(4096).decode())
+        """Wait until the service manager is told something with `word` in it, which an ended one does not."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._give_up, nursery.cancel_scope)
+            with trio.move_on_after(PATIENCE_S):
+                while not self._has_told(word):
+                    await trio.lowlevel.wait_readable(self._manager)
+            nursery.cancel_scope.cancel()
+        if self._has_told(word):
             return self.told[-1]
         raise AssertionError(f"the daemon did not tell {word}; it told {self.told} and logged\n{self.log}")
+
+    def _has_told(self, word: str) -> bool:
+        """Read what has come, up to the next with `word` in it."""
+        while not (self.told and word in self.told[-1]):
+            try:
+                self.told.append(self._manager.recv(4096).decode())
+            except BlockingIOError:
+                return False
+        return True
+
+    async def _give_up(self, waiting: trio.CancelScope) -> None:
+        await self.process.wait()
+        waiting.cancel()
 
     async def exit_code(self) -> int:
         """Wait for the end."""
