@@ -347,7 +347,11 @@ class Forwarding:
             self._repeat_for(copy, peer, forward)
 
     def _repeat_for(self, copy: Copy, peer: str, forward: Forward) -> None:
-        """Each question once more, for what it was for: some may have come, and be answered for good."""
+        """Each question once more, for what it was for: some may have come, and be answered for good.
+
+        One that is answered is not asked again: a peer that has forgotten it would count for it whom it is
+        asked for besides, and nobody would hear of that.
+        """
         seen_to, last = copy.via(peer), self._asked_for(copy, peer, forward)
         again = list(zip(forward.earlier, forward.earlier_for, strict=True))
         if forward.query or seen_to or not forward.depth:
@@ -360,9 +364,10 @@ class Forwarding:
         for query, sites in again:
             # where others see to all by now, it is asked for its answer alone
             left = tuple(site for site in sites if site in seen_to or site in forward.settled) or (peer,)
-            send = Send(peer, copy, onward(copy.depth) or 0, query, forward.attempts, (), left)
+            asked = query if query in self._state.asked_of else 0
+            send = Send(peer, copy, onward(copy.depth) or 0, asked, forward.attempts, (), left)
             if not sites:
-                send = Send(peer, copy, forward.depth, query, forward.attempts)
+                send = Send(peer, copy, forward.depth, asked, forward.attempts)
             self._state.out.append(send)
 
     def pull(self, peer: Peer, topic: str, is_seen_to: Callable[[Copy], bool] = lambda copy: False) -> bool:

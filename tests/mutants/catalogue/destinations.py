@@ -51,6 +51,15 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="a question that is answered is asked once more with what is repeated",
+        file="routing/federation/forwarding.py",
+        old="            asked = query if query in self._state.asked_of else 0\n",
+        new="            asked = query\n",
+        tests=(
+            "tests/routing/federation/test_destinations_repeated.py::test_an_answered_question_takes_nobody_on",
+        ),
+    ),
+    Mutation(
         name="a question that is repeated is begun anew",
         file="routing/federation/arriving.py",
         old="return bool(arrival.query) and not self._receipts.is_known(arrival.peer, arrival.query)",
