@@ -231,7 +231,7 @@ class Subscriber:
         await self._clients.until(self._reader.ends_at)
         with contextlib.suppress(Refusal):
             session.unsubscribe(self._reader.topic, "", ("unsubscribed", 0))
-            self._ledger.unsubscribing(self._reader)
+            self._ledger.unsubscribing(self._reader, self._number)
 
     def _take(self, session: BrokerSession, event: object, nursery: trio.Nursery) -> None:
         if isinstance(event, Delivered):

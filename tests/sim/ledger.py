@@ -70,7 +70,8 @@ class Ledger:
         changes: how many they are; for telling whether anything happens.
         replies: how often each that was accepted has come.
         ended: subscriptions that have been ended, by key.
-        ending: those for which UNSUBSCRIBE was said: who comes again may be another subscription.
+        ending: those for which UNSUBSCRIBE was said, and in which session that was so last: who comes again
+            may be another subscription.
     """
 
     def __init__(self, scenario: Scenario, now: Callable[[], float]) -> None:
@@ -85,7 +86,7 @@ class Ledger:
         self.replies: dict[str, int] = {}
         self._reply_smuids: dict[str, str] = {}
         self.ended: set[str] = set()
-        self.ending: set[str] = set()
+        self.ending: dict[str, int] = {}
         self._last: dict[tuple[str, str, str, int], tuple[tuple[int, int], str]] = {}
         self._distances = {site: scenario.distances(site) for site in scenario.sites}
         self._now = now
@@ -219,7 +220,8 @@ class Ledger:
             if publication.guarantee and publication.mode == "ALL" and attempt <= hold.counted:
                 self.violate(f"{key} came to {reader.key} as attempt {attempt}, after {hold.counted} returns")
         if publication.mode == "ONE":
-            self._judge_one(reader, publication)
+            if self.ending.get(reader.key) != session:
+                self._judge_one(reader, publication)
             if publication.group is not None:
                 self._judge_group(reader, publication)
         hold.deliveries += 1
@@ -294,9 +296,12 @@ class Ledger:
             if others:
                 self.violate(f"{key} of mode ONE is committed by {reader.key} and by {', '.join(others)}")
 
-    def unsubscribing(self, reader: Reader) -> None:
-        """UNSUBSCRIBE was said: from now on what it had may come to others, before it has the answer."""
-        self.ending.add(reader.key)
+    def unsubscribing(self, reader: Reader, session: int) -> None:
+        """UNSUBSCRIBE was said: from now on what it had, or is on its way to it, may come to others.
+
+        It hears of that with the answer, before which also comes what others may have finished by now.
+        """
+        self.ending[reader.key] = session
         self.note(f"{reader.key} unsubscribing")
         for (owner, _), hold in self.holds.items():
             if owner == reader.key and hold.state in ("with", "receiving", "received"):

@@ -17,8 +17,8 @@ FIRST, SECOND = (
 SMUID = f"{MESSAGE.site}/01a1ee569747-1-1"
 
 
-def _deliver(ledger: Ledger, reader: Reader, *, received: bool = False) -> None:
-    ledger.delivered(reader, MESSAGE.key, SMUID, 1, received=received, acknowledge=True)
+def _deliver(ledger: Ledger, reader: Reader, *, received: bool = False, session: int = 1) -> None:
+    ledger.delivered(reader, MESSAGE.key, SMUID, session, received=received, acknowledge=True)
 
 
 @pytest.fixture
@@ -38,13 +38,21 @@ def test_what_is_received_may_come_to_nobody_else(ledger: Ledger) -> None:
 
 
 def test_it_may_once_its_owner_has_said_unsubscribe_and_before_that_is_answered(ledger: Ledger) -> None:
-    ledger.unsubscribing(FIRST)
+    ledger.unsubscribing(FIRST, 1)
     _deliver(ledger, SECOND)
     assert ledger.violations == []
 
 
+def test_it_may_be_on_its_way_to_who_has_said_unsubscribe_and_no_further(ledger: Ledger) -> None:
+    ledger.unsubscribing(SECOND, 1)
+    _deliver(ledger, SECOND)
+    assert ledger.violations == []
+    _deliver(ledger, SECOND, session=2)
+    assert len(ledger.violations) == 1
+
+
 def test_it_may_not_if_the_unsubscribe_was_lost_and_it_came_to_its_owner_again(ledger: Ledger) -> None:
-    ledger.unsubscribing(FIRST)
+    ledger.unsubscribing(FIRST, 1)
     _deliver(ledger, FIRST, received=True)
     _deliver(ledger, SECOND)
     assert len(ledger.violations) == 1
