@@ -138,4 +138,26 @@ MUTATIONS = [
             "test_of_one_whose_neighbours_saw_it_before_and_after_it_was_set_a_little_the_doubt_holds_both",
         ),
     ),
+    Mutation(
+        name="a server is said to hold another number by the first and last beginnings and ends alone",
+        file="routing/trace/balance.py",
+        old="""    if found.where("verdict = 'differs'").isEmpty():
+""",
+        new="""    if found is not None:
+""",
+        tests=(
+            "tests/routing/trace/test_promises.py::"
+            "test_a_copy_that_begins_again_is_held_at_a_heartbeat_as_often_as_it_may_be",
+        ),
+    ),
+    Mutation(
+        name="what comes again with more depth counts as begun, whether it had ended or not",
+        file="routing/trace/balance.py",
+        old="    begun = f.when(begins | (widens & had_ended), 1).otherwise(0)\n",
+        new="    begun = f.when(begins | widens, 1).otherwise(0)\n",
+        tests=(
+            "tests/routing/trace/test_promises.py::"
+            "test_a_copy_that_begins_again_is_held_at_a_heartbeat_as_often_as_it_may_be",
+        ),
+    ),
 ]

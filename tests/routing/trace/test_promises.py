@@ -293,6 +293,15 @@ def home_for_the_third_time(logs: WrittenLogs, server: str, stated: int) -> None
     logs.write(server, "heartbeat", held=stated)
 
 
+def wider_while_held_and_home_for_the_third_time(logs: WrittenLogs, server: str, stated: int) -> None:
+    """The one is held once, however often it comes; by the other the first count is wrong."""
+    name = "a/019aa5d72900-1-f9"
+    home_for_the_third_time(logs, server, 1)
+    logs.write(server, "received", name, peer="a", attempt=1, depth=1, due=1, hops=("a",))
+    logs.write(server, "depth", name, peer="b", attempt=1, depth=2, hops=("b",))
+    logs.write(server, "heartbeat", held=stated)
+
+
 def ended_for_the_second_of_three_times(logs: WrittenLogs, server: str, stated: int) -> None:
     """It came again with more depth after its first end and after its second; heartbeats are around this."""
     name, answer = "a/019aa5d72900-1-fa", {"peer": "d", "attempt": 2, "outcome": "duplicate"}
@@ -562,6 +571,8 @@ HELD: dict[str, tuple[Callable[[WrittenLogs, str, int], None], int, str]] = {
     "less-2": (held_once_more_at_the_first_heartbeat, 2, "differs"),
     "home-1": (home_for_the_third_time, 1, "agrees"),
     "home-2": (home_for_the_third_time, 2, "differs"),
+    "wider-2": (wider_while_held_and_home_for_the_third_time, 2, "agrees"),
+    "wider-3": (wider_while_held_and_home_for_the_third_time, 3, "differs"),
     "again-0": (ended_for_the_second_of_three_times, 0, "agrees"),
     "again-2": (ended_for_the_second_of_three_times, 2, "differs"),
 }
