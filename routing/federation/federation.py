@@ -95,6 +95,7 @@ class Federation:
             state,
             self.forwarding.peers,
             lambda: self.topology.links_changed(),
+            lambda: self.topology.up_changed(),
             lambda: self.topology.wants_changed(),
         )
         self.known_wants = self.spreading.wants
@@ -238,7 +239,7 @@ class Federation:
         news = self.spreading.known.get(name)
         peer.said = news.statement.version if news is not None else None
         peer.knows_destinations = knows_destinations
-        self.topology.links_changed()
+        self.topology.up_changed()
         if restarted:
             peer.has_removals = 0
         self.interest.link_up(name, peer.rules.allow_in, knows_patterns=knows_patterns)
@@ -265,7 +266,7 @@ class Federation:
             self.forwarding.link_down(name)
             self.interest.link_down(name)
             self.spreading.link_down(name)
-            self.topology.links_changed()
+            self.topology.up_changed()
             self._note_who_is_told_topics()
 
     def _note_who_is_told_topics(self) -> None:

@@ -1,7 +1,7 @@
 """What is made of destinations when links and wants change: those whose way is broken are given to others.
 
-Of a link all copies are looked at once, of a want those of its topics, see `turns`. So many at a time: the
-site goes on with everything else in between.
+Of a link all copies are looked at that are not with all who want them, of a want those of its topics, and
+each minute all, see `turns`. So many at a time: the site goes on with everything else in between.
 """
 
 import math
@@ -224,6 +224,7 @@ class Rerouting:
         late = itinerary.sites - (copy.seen_to or frozenset()) - (itineraries.wanted_long(topic) or _NOBODY)
         late = late.difference(copy.hops)
         if late and copy.hops[0] in self._topology.ways.reach(topic, copy.depth).hops:
+            self._turns.wait(copy)
             if not self._turns.is_minutely:
                 return []
             late = frozenset(site for site in late if itineraries.is_nearest(site, topic, itinerary))

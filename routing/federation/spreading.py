@@ -31,6 +31,8 @@ others.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from routing.errors import Refusal
 from routing.federation.allowance import Allowance
 from routing.federation.forwarding import Peer
@@ -99,7 +101,8 @@ class Spreading:
             nothing: it may well be there.
 
     Args:
-        links_changed, wants_changed: called when another site has said so, or is forgotten.
+        links_changed, up_changed, wants_changed: called when another site has said so, or is forgotten; the
+            second where links are up or down, and nothing else of them has changed.
     """
 
     def __init__(
@@ -107,9 +110,11 @@ class Spreading:
         state: SiteState,
         peers: Mapping[str, Peer],
         links_changed: Callable[[], None],
+        up_changed: Callable[[], None],
         wants_changed: Callable[[], None],
     ) -> None:
         self._links_changed = links_changed
+        self._up_changed = up_changed
         self._wants_changed = wants_changed
         self.known: dict[str, KnownNews] = {}
         self.doubted: dict[str, float] = {}
@@ -330,8 +335,10 @@ class Spreading:
         self.known[news.statement.site] = news
         self.doubted.pop(news.statement.site, None)
         emptied = self.wants.say(news.statement)
-        if before is None or _of_ways(before.statement) != _of_ways(news.statement):
+        if before is None or _of_graph(before.statement) != _of_graph(news.statement):
             self._links_changed()
+        elif before.statement.links != news.statement.links:
+            self._up_changed()
         return emptied
 
     def _forget(self, site: str, *, is_doubted: bool = False) -> None:
@@ -439,9 +446,10 @@ class Spreading:
             self._saying.restore(news.statement)
 
 
-def _of_ways(statement: SiteNews) -> tuple[object, ...]:
-    """What of a statement decides over ways."""
-    return statement.links, statement.features, statement.wants is None
+def _of_graph(statement: SiteNews) -> tuple[object, ...]:
+    """What of a statement decides over ways, but which links are up."""
+    links = [msgspec.structs.replace(link, up=True) for link in statement.links]
+    return links, statement.features, statement.wants is None
 
 
 def _can_be(one: NewsVersion) -> bool:

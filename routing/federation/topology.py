@@ -16,6 +16,7 @@ class Topology:
 
     Attributes:
         version: another one whenever links have changed, or their rules.
+        graph: another one whenever they have, but not where links only come up or go down.
         wants: what other sites want.
         listeners: told what has changed of that, at once.
     """
@@ -29,6 +30,7 @@ class Topology:
         doubted: Collection[str] = (),
     ) -> None:
         self.version = 0
+        self.graph = 0
         self.wants = wants
         self.listeners: list[Callable[[Touched], None]] = []
         self._server = server
@@ -38,7 +40,12 @@ class Topology:
         self._ways: Ways | None = None
 
     def links_changed(self) -> None:
-        """A link has come or gone, or has other rules, here or elsewhere."""
+        """There are other links, or they have other rules, or of sites something else is known."""
+        self.graph += 1
+        self.up_changed()
+
+    def up_changed(self) -> None:
+        """A link is up, or down, here or elsewhere, and nothing else has changed."""
         self.version += 1
         self._ways = None
 

@@ -3,6 +3,9 @@
 What begins, comes or is given back of a topic that waits for its turn, or has it, goes when all have been
 looked at that were there before. So it overtakes none of these on the way that they are given. Source:
 routing contract 5.
+
+Where a link has come up or gone down, as one does somewhere all the time, only those topics are looked at
+of which something is open, or for another site to see to: what most hold is with all who want it.
 """
 
 from collections import deque
@@ -24,7 +27,8 @@ class Turns:
         self.is_minutely = False
         self._crossing = crossing
         self._topology = topology
-        self._seen = -1  # version of the topology
+        self._seen = self._seen_graph = -1  # version of the topology
+        self._waiting: set[str] = set()  # topics of late subscribers that are for others yet
         self._topics: dict[str, bool] = {}  # that wait, and whether for the minute
         self._topic = ""  # whose turn it is
         self._copies: deque[Copy] = deque()  # of that, those that are left
@@ -50,18 +54,25 @@ class Turns:
         self._topics = dict.fromkeys((*self._topics, *self._all()), True)
 
     def _look_at_links(self) -> None:
-        if self._seen != self._topology.version:
-            self._seen = self._topology.version
-            self.changed(self._all())
+        topology = self._topology
+        if self._seen != topology.version:
+            is_same = self._seen_graph == topology.graph
+            self._seen, self._seen_graph = topology.version, topology.graph
+            self.changed((*self._open(), *self._waiting) if is_same else self._all())
+
+    def wait(self, copy: Copy) -> None:
+        """Who has come to want it is for the site where it began, while links to that are up."""
+        self._waiting.add(copy.entry.topic.name)
+
+    def _open(self) -> list[str]:
+        """The topics with open destinations; those with few copies first, which many would delay."""
+        by_topic = self._crossing.by_topic
+        return sorted(self._crossing.besides, key=lambda topic: len(by_topic[topic]))
 
     def _all(self) -> list[str]:
-        """Those with open destinations first; of these, those with few copies, which many would delay."""
         if not self._crossing.destined:
             return []
-        by_topic = self._crossing.by_topic
-        open = [topic for topic, held in by_topic.items() if any(copy.destinations for copy in held.values())]
-        open.sort(key=lambda topic: len(by_topic[topic]))
-        return list(dict.fromkeys((*open, *by_topic)))
+        return list(dict.fromkeys((*self._open(), *self._crossing.by_topic)))
 
     def next(self) -> Copy | None:
         """The copy that is looked at now; None where none is left."""
@@ -71,6 +82,7 @@ class Turns:
                 return None
             self._topic = next(iter(self._topics))
             self.is_minutely = self._topics.pop(self._topic)
+            self._waiting.discard(self._topic)
             self._copies.extend(in_order(list(self._crossing.by_topic.get(self._topic, {}).values())))
         self._looked_at = self._copies.popleft()
         return self._looked_at

@@ -51,6 +51,23 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="whatever link comes up or goes down, all that is held is looked at",
+        file="routing/federation/topology.py",
+        old="        self.version += 1\n        self._ways = None\n",
+        new="        self.version += 1\n        self.graph += 1\n        self._ways = None\n",
+        tests=("tests/routing/federation/test_destinations_looked_at.py::test_a_link_that_only_goes_down",),
+    ),
+    Mutation(
+        name="a late subscriber waits for a site that cannot be reached any more",
+        file="routing/federation/rerouting.py",
+        old="            self._turns.wait(copy)\n",
+        new="",
+        tests=(
+            "tests/routing/federation/test_destinations_late.py"
+            "::test_who_wants_it_before_the_site_where_it_began_is_missed_has_it_of_whoever_holds_it",
+        ),
+    ),
+    Mutation(
         name="a question that is answered is asked once more with what is repeated",
         file="routing/federation/forwarding.py",
         old="            asked = query if query in self._state.asked_of else 0\n",
