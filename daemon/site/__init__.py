@@ -4,6 +4,7 @@
     site           the parts of a running site, from start to clean stop; `links` those to peers
     examination    what a site makes of its files: one judge for start, reload and `smqpd config check`
     standing       how a running site stands to its files
+    login_log      who came, who was refused, who left and why
     directory      makes a site
     state_mark     that the state directory is the one that the site had
     lock           one daemon for each state directory

@@ -23,7 +23,6 @@ import trio
 from daemon.accounts.accounts import Accounts
 from daemon.broker.broker import Broker
 from daemon.broker.lifetime import StartError, opened_broker
-from daemon.broker.session import BrokerSession
 from daemon.configuration.discovery import Installed
 from daemon.connections.listen import Listeners
 from daemon.control import operators
@@ -38,11 +37,11 @@ from daemon.settings import ConfigError, Settings
 from daemon.site.examination import LINKS_SOCKET, Examination, examine
 from daemon.site.files import SiteFiles
 from daemon.site.links import SiteLinks
+from daemon.site.login_log import LoginLog
 from daemon.site.standing import Standing, said
 from daemon.site.state_mark import own_state
 from daemon.store.store import Store
 from daemon.system.allocator import give_back
-from daemon.system.limited_log import LimitedLog
 from daemon.system.outlasting import OutlastingMemory
 from daemon.system.systemd import Notifier
 from daemon.system.version import VERSION
@@ -51,9 +50,6 @@ from routing.errors import Refusal
 from routing.rights import Operating
 
 logger = logging.getLogger(__name__)
-
-LOGGED_NAME_MAX: Final = 65
-"""Of the name of an account that is tried."""
 
 CLOSE_S: Final = 1.0
 """After the drain time, for front ends to end by themselves."""
@@ -90,9 +86,8 @@ class RunningSite:
         )
         self._notifier = notifier
         self._accounts = accounts
-        self._logins = LimitedLog(logger, "logins")
-        self._ends = LimitedLog(logger, "ends of sessions")
-        broker.session_ended = self._log_end
+        self._login_log = LoginLog(broker.clock.wall_ms)
+        broker.session_ended = self._login_log.ended
         self._listeners = Listeners(
             limits=lambda: self.limits,
             tls_context=lambda: self.files.tls.context,
@@ -171,7 +166,7 @@ class RunningSite:
         try:
             identity = await self._accounts.authenticate(account, password, remote)
         except Refusal:
-            self._log_refused(account, self._accounts.why_refused(account), protocol, remote)
+            self._refused(account, self._accounts.why_refused(account), protocol, remote)
             raise
         self.broker.metrics.logins += 1
         return identity
@@ -183,29 +178,14 @@ class RunningSite:
         try:
             found = await self._accounts.authenticate_token(token, remote)
         except Refusal:
-            self._log_refused("(by a token)", self._accounts.why_token_refused(token), protocol, remote)
+            self._refused("(by a token)", self._accounts.why_token_refused(token), protocol, remote)
             raise
         self.broker.metrics.logins += 1
         return found
 
-    def _log_refused(self, account: str, why: str, protocol: str, remote: str) -> None:
+    def _refused(self, account: str, why: str, protocol: str, remote: str) -> None:
         self.broker.metrics.logins_refused += 1
-        shown = account[:LOGGED_NAME_MAX]
-        self._logins.log(
-            logging.WARNING,
-            "login of %s refused (%s, %s): %s",
-            shown,
-            protocol or "?",
-            remote,
-            why,
-            fields={
-                "event": "login-refused",
-                "account": shown,
-                "protocol": protocol,
-                "address": remote,
-                "why": why,
-            },
-        )
+        self._login_log.refused(account, why, protocol, remote)
 
     def credential(self, account: str) -> str:
         """See `daemon.frontend.Site`."""
@@ -223,42 +203,8 @@ class RunningSite:
     def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> Session:
         """See `daemon.frontend.Site`."""
         session = self.broker.open_session(identity, channel, protocol=protocol, remote=remote)
-        who = f"{identity.account}/{channel}"
-        fields = {"event": "login", **session.fields}
-        self._logins.log(
-            logging.INFO,
-            "%s logged in (%s, %s): session %d",
-            who,
-            protocol,
-            remote,
-            session.id,
-            fields=fields,
-        )
+        self._login_log.opened(session)
         return session
-
-    def _log_end(self, session: BrokerSession, why: str) -> None:
-        lasted_s = max(self.broker.clock.wall_ms() / 1000 - session.opened_at, 0.0)
-        self._ends.log(
-            logging.INFO,
-            "%s/%s logged out (%s, %s): session %d, after %.1f s, %d published, %d delivered: %s",
-            session.account,
-            session.channel,
-            session.protocol,
-            session.remote,
-            session.id,
-            lasted_s,
-            session.published,
-            session.delivered,
-            why,
-            fields={
-                "event": "logout",
-                **session.fields,
-                "lasted_s": round(lasted_s, 3),
-                "published": session.published,
-                "delivered": session.delivered,
-                "why": why,
-            },
-        )
 
     @property
     def topic_count(self) -> int:
