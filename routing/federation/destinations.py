@@ -336,7 +336,7 @@ class Destinations:
                     known.via = peer
                     self._state.crossing.follow(copy, site, in_turn=in_turn)
                     if is_held:
-                        self._words.note(peer, "still", copy.smuid, site)
+                        self._ask_still(copy, site, known, peer)
                     if peer not in known.asked:
                         known.asked += (peer,)
             if is_held:
@@ -346,6 +346,10 @@ class Destinations:
             sent.append(self._forwarding.send_for(copy, peer, sites, counted=counted))
         self._state.crossing.weigh(copy.entry)
         return sent
+
+    def _ask_still(self, copy: Copy, site: str, open: Open, peer: str) -> None:
+        open.still_asked = peer
+        self._words.note(peer, "still", copy.smuid, site)
 
     def _is_held(self, copy: Copy, peer: str, sites: Iterable[str]) -> bool:
         """Whether a peer holds a copy, and was asked to see to these, so that the question is enough."""
@@ -493,7 +497,7 @@ class Destinations:
         """A link is up: ask what its peer still sees to, and say again to what of its own there is no way."""
         for site, open in copy.destinations.items():
             if open.via == peer:
-                self._words.note(peer, "still", copy.smuid, site)
+                self._ask_still(copy, site, open, peer)
             elif not open.via and peer in open.asked_by and not self._turns.has_joined(copy):
                 self._words.note(peer, "no-way", copy.smuid, site)
 

@@ -91,12 +91,16 @@ class DestinationsHeard:
             self._lifecycle.arrived(copy.entry, peer, settled)
 
     def _hear_again(self, copy: Copy, peer: str, sites: list[str]) -> None:
+        """Once for each time that the peer was asked: each costs a transfer."""
         told = frozenset(sites)
-        again = [site for site in copy.via(peer) if site in told]
+        open = copy.destinations
+        again = [site for site in copy.via(peer) if site in told and open[site].still_asked == peer]
+        if not again:
+            return
         copy.denied_by.add(peer)
         copy.sent_to.discard(peer)
         for site in again:
-            copy.destinations[site].via = ""
+            open[site].via = open[site].still_asked = ""
         self._destinations.give(copy, again)
 
     def _hear_no_way(self, copy: Copy, peer: str, sites: list[str]) -> None:

@@ -80,6 +80,8 @@ class Open(msgspec.Struct, gc=False):
         refusals: how often that has been so.
         waited: minutes for which `via` has left the copy unanswered, as far as they were looked at.
         is_late: no receipt waits for it: it has come to want the message later, or nobody asks for one.
+        still_asked: the peer that was asked last whether it still sees to it, until it says that it holds no
+            copy; nothing is known of that after a start.
     """
 
     via: str = ""
@@ -89,6 +91,7 @@ class Open(msgspec.Struct, gc=False):
     refusals: int = 0
     waited: int = 0
     is_late: bool = False
+    still_asked: str = ""
 
 
 class Copy(msgspec.Struct):

@@ -44,7 +44,7 @@ MUTATIONS = [
     Mutation(
         name="nobody is asked whether it still sees to a destination",
         file=DESTINATIONS,
-        old='open.via == peer:\n                self._words.note(peer, "still", copy.smuid, site)',
+        old="open.via == peer:\n                self._ask_still(copy, site, open, peer)",
         new="open.via == peer:\n                pass",
         tests=(
             "tests/routing/federation/test_destinations_told.py::test_a_copy_that_a_site_has_dropped_comes_again",
@@ -65,6 +65,16 @@ MUTATIONS = [
         tests=(
             "tests/routing/federation/test_destinations_late.py"
             "::test_who_wants_it_before_the_site_where_it_began_is_missed_has_it_of_whoever_holds_it",
+        ),
+    ),
+    Mutation(
+        name="whoever says so has a copy sent again, as often as it says so",
+        file="routing/federation/heard.py",
+        old=" and open[site].still_asked == peer]",
+        new="]",
+        tests=(
+            "tests/routing/federation/test_destinations_told.py"
+            "::test_who_holds_no_copy_any_more_has_it_once_for_each_time_that_it_is_asked",
         ),
     ),
     Mutation(

@@ -195,6 +195,28 @@ def test_who_names_a_site_twice_or_too_many_is_refused(line: Federation) -> None
             federation.hear_destinations(line.now, "a", "still", {SMUID: sites})
 
 
+def test_who_holds_no_copy_any_more_has_it_once_for_each_time_that_it_is_asked(line: Federation) -> None:
+    """Each transfer that is not answered is held, and stored."""
+    line.settle()
+    copy = held(line, "a")
+    assert list(copy.destinations) == ["c"]
+
+    def sent_again() -> int:
+        before = line.transfers
+        for _ in range(5):
+            line.routers["a"].federation.hear_destinations(line.now, "b", "again", {copy.smuid: ["c"]})
+            line.take("a")
+        return line.transfers - before
+
+    assert sent_again() == 0
+    for _ in range(2):
+        line.cut("a", "b")
+        line.join("a", "b")
+        assert sent_again() == 1
+        line.settle()
+    assert copy.forwards["b"].unacknowledged == 0
+
+
 def test_who_has_not_asked_for_a_destination_is_no_asker(line: Federation) -> None:
     federation = line.routers["b"].federation
     federation.arrive(line.now, brought(line, "c"))
