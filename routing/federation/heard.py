@@ -117,7 +117,8 @@ class DestinationsHeard:
     def _hear_unwanted(self, copy: Copy, peer: str, sites: list[str]) -> None:
         """Who has asked does not ask any more: nobody may want it, or others may ask still.
 
-        It is seen to all the same if this site knows that it is wanted: who asked may have lost its copy.
+        It is seen to all the same if this site knows that it is wanted, and may come there: who asked may
+        have lost its copy.
         """
         found = self._itineraries.find(copy.entry.topic.name, copy.depth)
         unwanted = []
@@ -128,7 +129,7 @@ class DestinationsHeard:
                 self._destinations.keep(copy)
                 if open.asked_by or not copy.hops:
                     continue
-                if found is None or site in found.wanting:
+                if found is None or site in found.destinations:
                     open.is_late = True
                 else:
                     unwanted.append(site)

@@ -180,14 +180,22 @@ class Rerouting:
         """Destinations that do not want it any more, are nobody's peer, or have not been heard of for long.
 
         Of the former nothing is known where destinations cannot be, nor of those whose news is not attested.
+        Where it began, late subscribers besides, to whom no links lead that may carry it, up or down: they
+        were seen to when that was not known. Should there be some, they are so again.
         """
         is_linked, is_doubted = self._topology.is_ever_linked, self._topology.is_doubted
         wanting = None if itinerary is None else itinerary.wanting
+        is_minutely = self._turns.is_minutely
+        reached = itinerary.destinations if itinerary is not None and is_minutely and not copy.hops else None
         return [
             site
             for site, open in copy.destinations.items()
-            if (self._turns.is_minutely or (wanting is not None and not open.asked_by))
-            and ((wanting is not None and site not in wanting) or not is_linked(site))
+            if (is_minutely or (wanting is not None and not open.asked_by))
+            and (
+                (wanting is not None and site not in wanting)
+                or (reached is not None and open.is_late and site not in reached)
+                or not is_linked(site)
+            )
             and not is_doubted(site)
         ]
 

@@ -68,6 +68,16 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="who may not have a message for rules that are known too late is waited for",
+        file="routing/federation/rerouting.py",
+        old="(reached is not None and open.is_late and site not in reached)",
+        new="False",
+        tests=(
+            "tests/routing/federation/test_destinations_rules.py"
+            "::test_a_late_subscriber_who_may_not_have_it_is_not_waited_for",
+        ),
+    ),
+    Mutation(
         name="whoever says so has a copy sent again, as often as it says so",
         file="routing/federation/heard.py",
         old=" and open[site].still_asked == peer]",

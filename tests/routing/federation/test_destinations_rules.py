@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,3 +103,33 @@ def test_it_comes_to_all_and_to_nobody_else_whatever_fails(
         sites.settle()
     assert sites.receipts == [f"{len(due)}/{len(due)}"]
     assert set(sites.final_records("m").values()) <= {1}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_late_subscriber_who_may_not_have_it_is_not_waited_for(seed: int) -> None:
+    """While b's rules of a topic come that has begun to be wanted, a takes them for none."""
+    sites = Federation({("a", "b"), ("b", "e")}, seed, rules={("b", "e"): PeerRules(allow_out=("u",))})
+    gone = sites.subscribe("b")
+    know_all(sites)
+    sites.routers["b"].subscribing.unsubscribe(sites.now, gone, "t", "", None)
+    sites.publish("a", depth=3, timeout_s=1e6)
+    for seconds in (3.0, 60.0, 60.0, 60.0):
+        sites.settle()
+        sites.pass_time(seconds)
+    for name in "abe":
+        sites.subscribe(name, channel="late", lock_s=1e9)
+    for seconds in (3.0, 3.0, 60.0, 60.0):
+        sites.settle()
+        sites.pass_time(seconds)
+    sites.settle()
+    assert sites.delivered == {("a", "m"): 1, ("b", "m"): 1}
+    for name in "abe":
+        assert not any(copy.destinations for copy in sites.routers[name].federation.outlook.copies.values())
+    rules = {"a": PeerRules(), "e": PeerRules()}
+    sites.routers["b"].federation.set_peers(sites.now, rules)
+    sites.take("b")
+    for _ in range(2):
+        sites.settle()
+        sites.pass_time(3.0)
+    sites.settle()
+    assert sites.delivered == {("a", "m"): 1, ("b", "m"): 1, ("e", "m"): 1}
