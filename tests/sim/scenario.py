@@ -29,12 +29,11 @@ QUEUE_MESSAGES_MAX: Final = 1_000_000
 LONG_S: Final = 1e6
 """A timeout that no run lives to see."""
 
-Profile = Literal["all", "ways", "destinations"]
-"""`ways`: most have many sites and circles, and lose some of them for good. `destinations`: the same, and
-most sites name destinations, which smqpd does not do yet."""
+Profile = Literal["all", "ways"]
+"""`ways`: most have many sites and circles, and lose some of them for good."""
 
 EARLIER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.2, 1.0)
-"""How many of the sites know no destinations, in the profile `destinations`; one of these, for each seed."""
+"""How many of the sites know no destinations, as those of an earlier version; one of these, for each seed."""
 
 Shape = Literal["tree", "ring", "clique", "bridged cliques", "random"]
 FaultKind = Literal[
@@ -166,7 +165,7 @@ class Scenario(msgspec.Struct, frozen=True):
     queue_messages_max: int
     window_units_max: int
     starts_again: bool
-    name_destinations: frozenset[str] = frozenset()
+    name_destinations: frozenset[str]
 
     @property
     def losses(self) -> list[Fault]:
@@ -242,9 +241,7 @@ def draw(seed: int, *, sites_max: int = SITES_MAX, profile: Profile = "all") -> 
         max_deliveries=chance.choice([16, 16, 16, 3]),
         queue_messages_max=chance.randint(3, 12) if chance.random() < 0.15 else QUEUE_MESSAGES_MAX,
         starts_again=chance.random() < 0.3,
-        name_destinations=_naming(random.Random(f"earlier {seed}"), sites)
-        if profile == "destinations"
-        else frozenset(),
+        name_destinations=_naming(random.Random(f"earlier {seed}"), sites),
         window_units_max=chance.choice([4_096, 4_096, 4_096, 2]),
     )
 
