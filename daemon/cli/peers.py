@@ -16,7 +16,7 @@ from routing.errors import Refusal
 from routing.fate import duration
 from routing.federation.outlook import DOWN
 from routing.names import check_topic
-from routing.peering.news import NEWS
+from routing.peering.news import DESTINATIONS, NEWS
 from routing.peering.wants import PATTERNS
 
 
@@ -64,6 +64,10 @@ def _show(links: list[LinkStatus]) -> None:
                 )
             if NEWS not in link.features:
                 typer.echo(f"{link.peer} is told no news of sites: its smqpd is too old")
+            if DESTINATIONS not in link.features:
+                typer.echo(
+                    f"{link.peer} knows no destinations: what may come there goes wherever it is wanted"
+                )
 
 
 def routes(

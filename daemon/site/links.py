@@ -34,7 +34,7 @@ from daemon.site.state_mark import INSTALLATION
 from daemon.system.private_files import replace
 from routing.federation.enquiry import FEATURES, Ping, Trace, Why
 from routing.names import check_topic, parse_smuid, server_name
-from routing.peering.news import NEWS
+from routing.peering.news import DESTINATIONS, NEWS
 from routing.peering.wants import PATTERNS
 
 if TYPE_CHECKING:  # a site without links does without HTTP/2
@@ -46,11 +46,8 @@ _log = logging.getLogger(__name__)
 REFUSED_SHOWN_MAX: Final = 10
 """Sites in the log whose news is no longer trusted, one by one."""
 
-IN_NEWS: Final[tuple[str, ...]] = ()
-"""What this site says that it knows not only to its peers, but also to all sites, in its news.
-
-`routing.peering.news.DESTINATIONS` is not among it: routing/README.md says what is lacking for that.
-"""
+IN_NEWS: Final[tuple[str, ...]] = (DESTINATIONS,)
+"""What this site says that it knows not only to its peers, but also to all sites, in its news."""
 
 _INSTALLATION_WORD: Final = r"[0-9a-f]{32}"
 

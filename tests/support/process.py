@@ -12,7 +12,6 @@ from typing import Final
 import trio
 
 from daemon.system.version import VERSION
-from routing.peering.news import DESTINATIONS
 from tests.support.forked import Forked
 from tests.support.patience import PATIENCE_S
 
@@ -91,17 +90,11 @@ class Daemon:
 SMQPD_RUN: Final = ("-c", "from daemon.cli.main import main; main()", "run", "--config")
 BECOMES: Final = ("-m", "daemon")
 """What `smqpd run` becomes; starts in half the time."""
-NAMES_DESTINATIONS: Final = (
-    "-c",
-    "from daemon.site import links; from daemon.__main__ import main;"
-    f" links.IN_NEWS = ({DESTINATIONS!r},); main()",
-)
-"""The same, with what no site offers yet."""
 KNOWS_NO_DESTINATIONS: Final = (
     "-c",
     "from daemon.site import links; from daemon.__main__ import main; links.IN_NEWS = (); main()",
 )
-"""The same, without it: as a site of an earlier version."""
+"""The same, without destinations: as a site of an earlier version."""
 
 
 @asynccontextmanager

@@ -63,8 +63,9 @@ async def test_names_and_numbers_are_whole_reasons_have_their_own_line_and_a_lin
     lines = shown.splitlines()
     assert any("name.of.alpha.example" in line and "2.1 ms" in line for line in lines)
     assert any("beta.example" in line and "1234567" in line and "1 d" in line for line in lines)
-    assert lines[-3].startswith("name.of.alpha.example knows no patterns: ")
-    assert lines[-2].startswith("name.of.alpha.example is told no news of sites: ")
+    assert lines[-4].startswith("name.of.alpha.example knows no patterns: ")
+    assert lines[-3].startswith("name.of.alpha.example is told no news of sites: ")
+    assert lines[-2].startswith("name.of.alpha.example knows no destinations: ")
     assert lines[-1] == (
         "beta.example is down: cannot be dialled at 192.0.2.8:721: Connection refused \\x1b[2J"
     )

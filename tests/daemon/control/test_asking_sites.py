@@ -5,7 +5,7 @@ from pathlib import Path
 from routing.message import Message, Section
 from tests.support.operator import Operator
 from tests.support.real_sites import real_sites
-from tests.support.trial import way_for
+from tests.support.trial import destined, known
 
 
 async def test_the_commands_tell_of_sites_that_are_no_neighbours(tmp_path: Path) -> None:
@@ -13,7 +13,8 @@ async def test_the_commands_tell_of_sites_that_are_no_neighbours(tmp_path: Path)
         alpha, beta = (Operator(sites[name].directory) for name in ("alpha", "beta"))
         async with sites["gamma"].client("reader") as reader, sites["alpha"].client("writer") as writer:
             await reader.subscribe("weather")
-            await way_for(sites["alpha"], "weather", "ALL", {"beta": 2})
+            await known(sites["alpha"], sites.pairs)
+            await destined(sites["alpha"], "weather", {"gamma": "beta"})
 
             await a_ping_shows_the_way_and_its_times(alpha)
             await a_trace_shows_each_hop_and_delivers_nothing(alpha)

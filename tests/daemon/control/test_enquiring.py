@@ -18,6 +18,7 @@ from routing.federation.assignments import Assignment
 from routing.federation.enquiry import About, Ask, Ping, Trace, Why
 from routing.link.units import Control, Lane
 from routing.peering.news import DESTINATIONS, NEWS
+from routing.peering.wants import PATTERNS
 from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import Network
 from tests.support.patience import PATIENCE_S
@@ -27,6 +28,9 @@ CHAIN: Final = {"alpha": ["beta"], "beta": ["alpha", "gamma"], "gamma": ["beta"]
 RING: Final = {"alpha": ["beta", "gamma"], "beta": ["alpha", "gamma"], "gamma": ["alpha", "beta"]}
 
 KNOWS_DESTINATIONS: Final[dict[str, Any]] = {"features": (*enquiry.FEATURES, NEWS, DESTINATIONS)}
+KNOWS_NONE: Final[dict[str, Any]] = {"features": (*enquiry.FEATURES, PATTERNS, NEWS)}
+"""As long as news is not known everywhere, it depends on the moment whether destinations are named."""
+
 UNKNOWN: Final = "alpha/000000000000-1-1"
 
 
@@ -46,7 +50,7 @@ async def sites(
     running = Running()
     async with AsyncExitStack() as stack:
         for name, peers in links.items():
-            site = federated_site(running.network, directory, name, peers, **more.get(name, {}))
+            site = federated_site(running.network, directory, name, peers, **KNOWS_NONE | more.get(name, {}))
             running[name] = await stack.enter_async_context(site)
         for name, peers in links.items():
             await running[name].linked(*peers)

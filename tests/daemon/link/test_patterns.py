@@ -8,7 +8,7 @@ from plugins.smqp.incoming import Delivery
 from routing.message import DeliveryMode, Message, Section
 from tests.support.operator import Operator
 from tests.support.real_sites import real_sites
-from tests.support.trial import way_for
+from tests.support.trial import known, way_for
 
 
 def message(text: str, *, mode: DeliveryMode = "ALL", timeout_s: float | None = None) -> Message:
@@ -40,6 +40,7 @@ async def test_what_is_published_two_links_away_comes_by_a_pattern(tmp_path: Pat
             await reader.subscribe("weather.#")
             assert await committed(reader, 1) == [("weather.early", "before")]
             await way_for(sites["alpha"], "weather.oslo", "ALL", {"beta": 2})
+            await known(sites["alpha"], sites.pairs)
 
             await writer.publish("weather.oslo", message("rain"))
             await writer.publish("weather.oslo.harbour", message("wind", mode="ONE"))

@@ -21,7 +21,7 @@ from routing.message import INFINITE, DeliveryMode, Message, ReceiptMode, Sectio
 from tests.support.accounting import Account, account
 from tests.support.networks import Pair
 from tests.support.patience import PATIENCE_S
-from tests.support.process import KNOWS_NO_DESTINATIONS, NAMES_DESTINATIONS
+from tests.support.process import KNOWS_NO_DESTINATIONS
 from tests.support.real_sites import CutSites, RealSite, real_sites
 from tests.support.traffic import Publisher, Reader
 from tests.support.trial import destined, known, way_for
@@ -185,9 +185,7 @@ async def wanted(site: RealSite, topic: str, by: str) -> None:
 async def ring(directory: Path, kind: str, pairs: list[Pair] = RING) -> AsyncIterator[Ring]:
     """Sites that are linked, as long as the block."""
     async with (
-        real_sites(
-            directory, pairs, namespaces=False, start=NAMES_DESTINATIONS, starts=STARTS[kind]
-        ) as sites,
+        real_sites(directory, pairs, namespaces=False, starts=STARTS[kind]) as sites,
         trio.open_nursery() as nursery,
     ):
         yield Ring(sites, kind, nursery)

@@ -1,8 +1,7 @@
 """Real sites in circles, of which some are lost for good, and links that swallow what they are given.
 
 A copy that a site had accepted and not passed on arrives by another way, as long as one is left. Nobody has
-to come back for that: those who passed the copy on are sources of it until its destination has it. These
-sites name destinations, which none does unless it is told to (`NAMES_DESTINATIONS`).
+to come back for that: those who passed the copy on are sources of it until its destination has it.
 """
 
 from collections.abc import AsyncIterator
@@ -19,7 +18,6 @@ from routing.message import Message, Section
 from tests.support.accounting import account
 from tests.support.networks import Pair
 from tests.support.patience import PATIENCE_S
-from tests.support.process import NAMES_DESTINATIONS
 from tests.support.real_sites import PROBE_TIMEOUT_S, CutSites, RealSite, real_sites
 from tests.support.trial import destined, known
 
@@ -104,9 +102,7 @@ class Trip:
 async def trip(directory: Path, pairs: list[Pair], probe_timeout_s: float) -> AsyncIterator[Trip]:
     """Sites that are linked, as long as the block."""
     async with (
-        real_sites(
-            directory, pairs, namespaces=False, probe_timeout_s=probe_timeout_s, start=NAMES_DESTINATIONS
-        ) as sites,
+        real_sites(directory, pairs, namespaces=False, probe_timeout_s=probe_timeout_s) as sites,
         sites["a"].client("publisher") as publisher,
         sites["d"].client("reader") as reader,
     ):

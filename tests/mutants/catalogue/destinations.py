@@ -222,8 +222,8 @@ MUTATIONS = [
     Mutation(
         name="a copy waits for a site that nobody has heard of for long",
         file="routing/federation/rerouting.py",
-        old=" or not is_linked(site))\n",
-        new=")\n",
+        old="                or not is_linked(site)\n",
+        new="",
         tests=("tests/routing/federation/test_destinations_forgotten.py",),
     ),
     Mutation(

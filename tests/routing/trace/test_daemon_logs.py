@@ -12,7 +12,7 @@ import trio
 
 from routing.message import Message, Section
 from tests.support.patience import PATIENCE_S
-from tests.support.process import BECOMES, NAMES_DESTINATIONS
+from tests.support.process import KNOWS_NO_DESTINATIONS
 from tests.support.real_sites import RealSite, real_sites
 from tests.support.trial import way_for
 
@@ -28,7 +28,7 @@ class Truth:
     """Three sites that never meet the others, and what their clients know.
 
     Attributes:
-        by_destinations: copies of mode ALL name the sites that they are for, which no site offers yet.
+        by_destinations: copies of mode ALL name the sites that they are for; else the middle is too old.
     """
 
     publisher: str
@@ -82,8 +82,8 @@ async def told(site: RealSite, event: str, times: int = 1) -> None:
 async def live(directory: Path, truth: Truth) -> None:
     """Run the three sites through a life of misfortunes, and end them in peace."""
     names = truth.publisher, truth.middle, truth.reader
-    start = NAMES_DESTINATIONS if truth.by_destinations else BECOMES
-    async with real_sites(directory, combinations(names, 2), start=start) as sites:
+    starts = {} if truth.by_destinations else {truth.middle: KNOWS_NO_DESTINATIONS}
+    async with real_sites(directory, combinations(names, 2), starts=starts) as sites:
         publisher, middle, reader = (sites[name] for name in names)
         async with trio.open_nursery() as reading:
             await reading.start(read, reader, truth)
