@@ -152,7 +152,8 @@ def main() -> None:
         daemon.start()
         try:
             if chosen.real_time:
-                os.sched_setscheduler(daemon.pid, os.SCHED_RR, os.sched_param(1))
+                for thread in Path(f"/proc/{daemon.pid}/task").iterdir():  # each may have the interpreter
+                    os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(1))
             trio.run(run, daemon, Pages(port), chosen.minutes, chosen.rate)
         finally:
             daemon.stop()
