@@ -229,12 +229,16 @@ class Spreading:
         known, said_at = self.known.get(site), now - age_s
         if known is not None and statement.version <= known.statement.version:
             link.note(site, statement.version)
+            others: Iterable[str] = (peer,)
             refusal = ""
             if statement.version == known.statement.version:
                 known.said_at = max(known.said_at, said_at)
+                if self.wants.lacks(site):  # it came without them before, from one that has not got them
+                    others = self._links
                 refusal = self._take(now, peer, known, buckets)
                 self._wants_changed()
-            self._tell(peer, [known])
+            for other in others:
+                self._tell(other, [known])
             return refusal
         if said_at < now - self._state.settings.news_kept_s:
             return ""

@@ -11,6 +11,13 @@ NOTARY = "tests/daemon/link/test_notary.py"
 
 MUTATIONS = [
     Mutation(
+        name="wants that come after their news are not passed on",
+        file=SPREADING,
+        old="                    others = self._links\n",
+        new="                    pass\n",
+        tests=(TESTS,),
+    ),
+    Mutation(
         name="news of a site is believed whoever has signed it",
         file=SPREADING,
         old="if (why := notary.refusal(site, signed)) is not None:",

@@ -363,6 +363,15 @@ class TestLies:
 
 
 class TestWants:
+    def test_those_that_come_with_news_that_came_before_without_them_are_passed_on(self) -> None:
+        site, buckets = Site("b", "c"), wanted("weather")
+        news = said("x", 1, "b", wants=buckets)
+        site.hear("b", news)
+        site.told()
+        assert site.spreading.hear(site.now, "b", news, 0.0, buckets) == ""
+        told = [(d.peer, d.buckets) for d in site.router.take() if isinstance(d, TellWants)]
+        assert told == [("c", tuple(buckets))]
+
     def test_what_was_too_much_for_a_while_is_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(spreading, "SAID_AT_ONCE", 1.0)
         monkeypatch.setattr(spreading, "SITE_WANTS_AT_ONCE", 30.0)
