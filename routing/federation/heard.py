@@ -141,13 +141,13 @@ class DestinationsHeard:
         """Where there is no way, who asks hears so: it may have passed that over when it was told."""
         lost = []
         for site in sites:
-            if (open := copy.destinations.get(site)) is not None and copy.hops:
-                if peer not in open.asked_by:
-                    self._words.note(peer, "again", copy.smuid, site)
-                elif open.via in ("", peer):
-                    lost.append(site)
-            elif site in (copy.seen_to or ()) and site not in copy.destinations:
+            open = copy.destinations.get(site)
+            if open is None and site in (copy.seen_to or ()):
                 self._words.note(peer, "arrived", copy.smuid, site)
-            else:
+            elif not copy.hops:  # it began here, where nobody asks
                 self._words.note(peer, "no-way", copy.smuid, site)
+            elif open is None or peer not in open.asked_by:
+                self._words.note(peer, "again", copy.smuid, site)
+            elif open.via in ("", peer):
+                lost.append(site)
         self._destinations.give(copy, lost)

@@ -78,6 +78,18 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="a peer that was not asked, or has not heard so, says that it looks for a way",
+        file="routing/federation/heard.py",
+        old="            elif open is None or peer not in open.asked_by:\n",
+        new="            elif open is None:\n"
+        '                self._words.note(peer, "no-way", copy.smuid, site)\n'
+        "            elif peer not in open.asked_by:\n",
+        tests=(
+            "tests/routing/federation/test_destinations_told.py"
+            "::test_a_peer_that_has_not_heard_what_it_was_asked_to_see_to_hears_it_again",
+        ),
+    ),
+    Mutation(
         name="whoever says so has a copy sent again, as often as it says so",
         file="routing/federation/heard.py",
         old=" and open[site].still_asked == peer]",

@@ -134,7 +134,27 @@ def test_who_was_never_asked_does_not_say_that_it_has_arrived(line: Federation) 
     smuid = held(line).smuid
     line.control["b", "a"].clear()
     federation.hear_destinations(line.now, "a", "still", {smuid: ["c", "e"]})
-    assert told(line) == [("no-way", {smuid: ["e"]})]
+    assert told(line) == [("again", {smuid: ["e"]})]
+
+
+def test_a_peer_that_has_not_heard_what_it_was_asked_to_see_to_hears_it_again() -> None:
+    sites = Federation({("a", "b"), ("a", "c"), ("b", "c")})
+    sites.subscribe("b")
+    sites.subscribe("c")
+    know_all(sites)
+    sites.cut("a", "c")
+    sites.publish("a", depth=-1, timeout_s=1_000.0)
+    assert {asked.destinations for _, asked in sites.bulk["a", "b"]} == {("b", "c")}
+    sites.join("a", "c")
+    sites.cut("a", "b")
+    sites.join("a", "b")
+    assert {asked.destinations for _, asked in sites.bulk["a", "b"]} == {("b",)}
+    sites.bulk["a", "c"].clear()
+    sites.settle()
+    assert (sites.delivered["b", "m"], sites.delivered["c", "m"]) == (1, 0)
+    sites.cut("a", "c")
+    sites.settle()
+    assert sites.delivered["c", "m"] == 1
 
 
 def test_a_site_that_comes_back_as_an_earlier_version_is_sent_it_again(line: Federation) -> None:
