@@ -6,7 +6,7 @@ copies that a peer accepted = copies that it received   on each link
 
 import traceback
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -18,10 +18,15 @@ if TYPE_CHECKING:
     from tests.sim.site import Site
 
 
+ARRIVALS: Final = ("received", "duplicate", "depth", "loop", "denied")
+"""Events of which one tells of each copy that a peer has sent."""
+
+
 class Facts(msgspec.Struct):
     """What the hop logs of all sites say, by Smuid.
 
     Attributes:
+        arrived: how often each site was sent it, whatever it did with it then.
         committed: (site, subscription) of each commit.
         dead: subscriptions that gave a message up.
         ended: the events that ended a copy.
@@ -30,6 +35,7 @@ class Facts(msgspec.Struct):
         incomplete: sites whose log has lost something, so that not finding a record there proves nothing.
     """
 
+    arrived: dict[str, Counter[str]] = msgspec.field(default_factory=lambda: defaultdict(Counter))
     committed: dict[str, list[str]] = msgspec.field(default_factory=lambda: defaultdict(list))
     dead: dict[str, set[str]] = msgspec.field(default_factory=lambda: defaultdict(set))
     ended: dict[str, Counter[str]] = msgspec.field(default_factory=lambda: defaultdict(Counter))
@@ -90,6 +96,8 @@ def _gather(
             crossings[record.server, record.peer, record.smuid] += 1
         elif record.event in ("received", "depth") and record.guarantee:
             arrivals[record.peer, record.server, record.smuid] += 1
+        if record.event in ARRIVALS:
+            facts.arrived[record.smuid][record.server] += 1
         if record.final and record.event == "committed" and record.smuid in timed:
             # received before its timeout ended, and finished after: nobody waited for its peers then
             facts.ended_at[record.server, record.smuid]["expired"] += 1

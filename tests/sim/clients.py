@@ -14,7 +14,7 @@ from daemon.frontend import Answer, Delivered, Identity, SubscribeOptions, Withd
 from routing.errors import Refusal
 from routing.message import Message, Section
 from tests.sim.ledger import Hold, Ledger
-from tests.sim.scenario import Publication, Reader
+from tests.sim.scenario import WHEN_QUIET, Publication, Reader
 from tests.sim.site import ACCOUNT, Site
 
 RETRY_S = 1.0
@@ -28,18 +28,20 @@ class Clients:
     Attributes:
         begun_at: when publishing began; the times of a scenario count from there.
         calm: from now on every message is finished at once, and no client leaves.
+        quiet: from now on the last messages are published.
     """
 
     def __init__(self, ledger: Ledger, chance: random.Random) -> None:
         self.ledger = ledger
         self.begun_at: float | None = None
         self.calm = False
+        self.quiet = False
         self.changed = trio.Event()
         self._chance = chance
         self._connections: dict[str, list[trio.CancelScope]] = {}
 
     def change(self) -> None:
-        """Tell all clients that `begun_at` or `calm` is another."""
+        """Tell all clients that `begun_at`, `calm` or `quiet` is another."""
         self.changed.set()
         self.changed = trio.Event()
 
@@ -83,9 +85,10 @@ class Clients:
 
     async def until(self, at: float) -> None:
         """Wait for a time of the scenario; none comes before publishing has begun."""
-        while self.begun_at is None:
+        while self.begun_at is None or (at == WHEN_QUIET and not self.quiet):
             await self.changed.wait()
-        await trio.sleep_until(self.begun_at + at)
+        if at != WHEN_QUIET:
+            await trio.sleep_until(self.begun_at + at)
 
 
 class Publisher:

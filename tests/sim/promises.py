@@ -9,7 +9,7 @@ from routing.patterns import is_pattern
 from routing.peering.leaves import BUCKETS, read_bucket
 from tests.sim.balance import Facts
 from tests.sim.ledger import Ledger, Told
-from tests.sim.scenario import LONG_S, Publication, Reader
+from tests.sim.scenario import LONG_S, WHEN_QUIET, Publication, Reader
 from tests.sim.site import ACCOUNT
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def judge(ledger: Ledger, sites: dict[str, "Site"], facts: Facts) -> None:
         else:
             _judge_one(ledger, facts, publication, smuid)
         _judge_receipt(ledger, facts, publication, told, smuid)
+        _judge_last(ledger, facts, publication, told, smuid)
         _judge_state(ledger, facts, publication, told, smuid)
     _judge_commits(ledger, facts)
     for reply, came in ledger.replies.items():
@@ -71,7 +72,7 @@ def _is_due(publication: Publication, reader: Reader) -> bool:
     if publication.removed_at is not None or reader.accepts == "ONE" or reader.ends_at is not None:
         return False
     if publication.timeout_s is None:
-        return reader.begins_at == 0.0
+        return reader.begins_at == 0.0 or publication.at == WHEN_QUIET
     return publication.timeout_s >= LONG_S
 
 
@@ -147,6 +148,35 @@ def _judge_receipt(ledger: Ledger, facts: Facts, publication: Publication, told:
         lasted = publication.timeout_s is None or publication.timeout_s >= LONG_S
         if have < due and lasted and not gave_up:
             ledger.violate(f"{who}, though all who were to have it do")
+
+
+def _judge_last(ledger: Ledger, facts: Facts, publication: Publication, told: Told, smuid: str) -> None:
+    """While nothing fails a copy goes shortest ways, to each site once, and all of it is counted."""
+    if publication.at != WHEN_QUIET:
+        return
+    scenario, who = ledger.scenario, f"{publication.key} ({smuid})"
+    due = [
+        reader
+        for reader in scenario.readers
+        if reader.takes(publication) and ledger.in_ball(publication, reader) and _is_due(publication, reader)
+    ]
+    if told.receipts != [f"{len(due)}/{len(due)}"]:
+        ledger.violate(f"{who} has the receipts {told.receipts}, and was due to {len(due)}, who have it")
+    names_all = scenario.name_destinations.issuperset(scenario.sites)
+    if not names_all or any(link.flood for link in scenario.links):
+        return
+    begun = scenario.distances(publication.site)
+    on_ways = {
+        site
+        for reader in due
+        for site, left in scenario.distances(reader.site).items()
+        if begun[site] + left == begun[reader.site]
+    }
+    for site, count in facts.arrived[smuid].items():
+        if count > 1:
+            ledger.violate(f"{who} was sent to {site} {count} times, though nothing failed")
+        if site not in on_ways:
+            ledger.violate(f"{who} was sent to {site}, which is on no shortest way to anybody who wants it")
 
 
 def _judge_state(ledger: Ledger, facts: Facts, publication: Publication, told: Told, smuid: str) -> None:

@@ -29,6 +29,12 @@ QUEUE_MESSAGES_MAX: Final = 1_000_000
 LONG_S: Final = 1e6
 """A timeout that no run lives to see."""
 
+WHEN_QUIET: Final = math.inf
+"""When a message is published that is to meet no fault: all is healed, and nothing happens any more."""
+
+LAST: Final = 3
+"""So many are, of each seed of the profile `ways`."""
+
 Profile = Literal["all", "ways"]
 """`ways`: most have many sites and circles, and lose some of them for good."""
 
@@ -109,6 +115,7 @@ class Publication(msgspec.Struct, frozen=True):
 
     Attributes:
         key: its Cmuid.
+        at: seconds after publishing has begun; or `WHEN_QUIET`.
         removed_at: when its publisher asks to REMOVE it; None for never.
         reply: who reads it replies to its publisher.
         group: None for none.
@@ -226,6 +233,8 @@ def draw(seed: int, *, sites_max: int = SITES_MAX, profile: Profile = "all") -> 
     publications = _publications(chance, sites, topics, lasts_s)
     if (of_groups := random.Random(f"groups {seed}")).random() < 0.5:
         publications = [_perhaps_of_group(of_groups, publication) for publication in publications]
+    if profile != "all":
+        publications += _last(random.Random(f"last {seed}"), sites, topics)
     faults = _faults(chance, sites, links, lasts_s)
     if profile != "all":
         faults = sorted([*faults, *_losses(of_ways, sites, links, lasts_s)], key=lambda fault: fault.at)
@@ -344,6 +353,27 @@ def _publications(
             )
         )
     return sorted(out, key=lambda publication: publication.at)
+
+
+def _last(chance: random.Random, sites: list[str], topics: list[str]) -> list[Publication]:
+    return [
+        Publication(
+            key=f"last{number}",
+            site=chance.choice(sites),
+            at=WHEN_QUIET,
+            topic=chance.choice(topics),
+            mode="ALL",
+            depth=chance.choice([-1, chance.randint(1, 8)]),
+            timeout_s=None,
+            receipt="ALL",
+            guarantee=True,
+            priority=0,
+            size=20,
+            removed_at=None,
+            reply=False,
+        )
+        for number in range(LAST)
+    ]
 
 
 def _faults(chance: random.Random, sites: list[str], links: list[Link], lasts_s: float) -> list[Fault]:

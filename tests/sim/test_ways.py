@@ -4,7 +4,7 @@ import msgspec
 
 from tests.sim.ledger import Ledger
 from tests.sim.promises import due_by_ways
-from tests.sim.scenario import LOSSES_MAX, Link, Reader, Scenario, draw
+from tests.sim.scenario import LAST, LOSSES_MAX, WHEN_QUIET, Link, Reader, Scenario, draw
 
 RING = ("a", "b", "c", "d", "e")
 
@@ -41,6 +41,13 @@ def test_most_seeds_have_many_sites_and_circles_and_some_lose_something_for_good
 
 def test_seeds_of_the_other_profile_lose_nothing_for_good() -> None:
     assert not any(draw(seed).losses for seed in range(100))
+
+
+def test_each_seed_has_messages_that_meet_no_fault() -> None:
+    for seed in range(20):
+        last = [one for one in draw(seed, profile="ways").publications if one.at == WHEN_QUIET]
+        assert len(last) == LAST
+        assert {one.mode for one in last} == {"ALL"}
 
 
 def test_what_another_way_within_depth_can_bring_is_due() -> None:

@@ -19,7 +19,7 @@ from tests.sim.liars import Liars
 from tests.sim.machine import Machine
 from tests.sim.network import Network
 from tests.sim.power import Power
-from tests.sim.scenario import Scenario
+from tests.sim.scenario import WHEN_QUIET, Scenario
 from tests.sim.site import Site
 
 LINKED_WITHIN_S: Final = 120.0
@@ -133,6 +133,8 @@ class World:
         self.ledger.note("all is quiet" if quiet else "there is no quiet")
         if not quiet:
             self.ledger.violate(f"there is no quiet: {self._unrest()}")
+        if quiet:
+            await self._publish_last()
         if quiet and self.scenario.starts_again:
             await self._start_again()
         if any(site.broker is None for site in self.sites.values()):
@@ -154,6 +156,14 @@ class World:
         for key, reader in due:
             if not self.ledger.has_come(key, reader):
                 self.ledger.violate(f"{key} has not come to {reader.key}, though a way to it has stayed up")
+
+    async def _publish_last(self) -> None:
+        """What is published now meets no fault: it goes the shortest ways, and its receipt is exact."""
+        if any(publication.at == WHEN_QUIET for publication in self.scenario.publications):
+            self.clients.quiet = True
+            self.clients.change()
+            if not await self._quiet(QUIET_WITHIN_S, for_s=LOOK_EVERY_S):
+                self.ledger.violate(f"there is no quiet after the last messages: {self._unrest()}")
 
     async def _start_again(self) -> None:
         """What the disks hold is all there is, and nothing follows from it that was not so before."""
@@ -218,6 +228,8 @@ class World:
         if self.clients.begun_at is not None:
             for key, told in self.ledger.told.items():
                 publication = self.ledger.publications[key]
+                if publication.at == WHEN_QUIET and not self.clients.quiet:
+                    continue
                 if publication.guarantee and not told.accepted:
                     yield f"{key} is not accepted"
                 if publication.removed_at is not None and not told.removed:
