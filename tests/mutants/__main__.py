@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import msgspec
 
@@ -24,12 +25,18 @@ def main() -> int:
         prog="python -m tests.mutants", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--only", action="append", metavar="TEXT", help="those with this in name or file")
+    parser.add_argument(
+        "--simulated", action="store_true", help="those that seeds are to notice, and by these alone"
+    )
     parser.add_argument("--list", action="store_true", help="show them, and try none")
     parser.add_argument("-j", "--jobs", type=int, default=1, help="how many at a time")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each")
     given = parser.parse_args()
     chosen = [
-        one for one in every() if not given.only or any(t in one.name or t in one.file for t in given.only)
+        one
+        for one in every()
+        if (not given.only or any(t in one.name or t in one.file for t in given.only))
+        and (one.seed is not None or not given.simulated)
     ]
     if not chosen:
         print("no mutation has that name; --list shows them", file=sys.stderr)
@@ -42,11 +49,13 @@ def main() -> int:
         return 2
     if given.list:
         for mutation in chosen:
-            print(f"{mutation.file:36} {mutation.name}")
+            seed = f" (seed {mutation.seed}, {mutation.profile})" if given.simulated else ""
+            print(f"{mutation.file:36} {mutation.name}{seed}")
         return 0
     began = time.monotonic()
     with ThreadPoolExecutor(given.jobs) as pool:
-        unnoticed = _shown(pool.map(hunt, chosen), chosen, as_json=given.json)
+        hunts = pool.map(partial(hunt, simulated=given.simulated), chosen)
+        unnoticed = _shown(hunts, chosen, as_json=given.json)
     if not given.json:
         print(f"{len(chosen)} mutations, {len(unnoticed)} unnoticed, {time.monotonic() - began:.0f} s")
     return bool(unnoticed)

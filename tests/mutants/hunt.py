@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from tests.mutants.mutation import ROOT, Mutation, mutated
+from tests.sim.scenario import Profile
 
 SEEDS: Final = 200
 """Of the simulation: one that does not notice in so many does not notice."""
@@ -37,8 +38,11 @@ class Hunt(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
-def hunt(mutation: Mutation) -> Hunt:
-    """Try what is to notice. Raises StaleError where the mutation does not apply."""
+def hunt(mutation: Mutation, *, simulated: bool = False) -> Hunt:
+    """Try what is to notice. Raises StaleError where the mutation does not apply.
+
+    `simulated`: its seed, whatever tests there are.
+    """
     text = mutated(mutation)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(
@@ -54,17 +58,17 @@ def hunt(mutation: Mutation) -> Hunt:
         file.write_text(text)
         for compiled in file.parent.glob(f"__pycache__/{file.stem}.*"):
             compiled.unlink()
-        by, trouble = _tried(mutation, tree)
+        by, trouble = _tried(mutation, tree, () if simulated else mutation.tests)
     return Hunt(mutation.name, by, round(time.monotonic() - began, 1), trouble)
 
 
-def _tried(mutation: Mutation, tree: Path) -> tuple[str, str]:
-    for test in mutation.tests:
+def _tried(mutation: Mutation, tree: Path, tests: tuple[str, ...]) -> tuple[str, str]:
+    for test in tests:
         by, trouble = _pytest(tree, test)
         if by or trouble:
             return by, trouble
     if mutation.seed is not None:
-        return _simulation(tree, mutation.seed)
+        return _simulation(tree, mutation.seed, mutation.profile)
     return "", ""
 
 
@@ -78,8 +82,9 @@ def _pytest(tree: Path, test: str) -> tuple[str, str]:
     return "", "" if code == 0 else f"pytest ended with {code}: {output[-1000:]}"
 
 
-def _simulation(tree: Path, seed: int) -> tuple[str, str]:
-    code, output = _run(tree, ["tests.sim", "--seeds", str(SEEDS), "--first-of-all", str(seed), "--stop"])
+def _simulation(tree: Path, seed: int, profile: Profile) -> tuple[str, str]:
+    arguments = ["tests.sim", "--seeds", str(SEEDS), "--first-of-all", str(seed), "--stop"]
+    code, output = _run(tree, [*arguments, "--profile", profile])
     broken = _BROKEN.search(output)
     if broken:
         return f"seed {broken[1]}", ""

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from tests.mutants import catalogue
+from tests.sim.scenario import Profile
 
 ROOT: Final = Path(__file__).parent.parent.parent
 
@@ -28,6 +29,7 @@ class Mutation(msgspec.Struct, frozen=True, kw_only=True):
         tests: what pytest is given; one of them fails. What fails soonest comes first.
         seed: where the simulation is to notice: a seed that did, tried first, then 0 to 199. None where the
             tests alone are to notice.
+        profile: of that seed.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Mutation(msgspec.Struct, frozen=True, kw_only=True):
     new: str
     tests: tuple[str, ...] = ()
     seed: int | None = None
+    profile: Profile = "all"
 
 
 class StaleError(Exception):

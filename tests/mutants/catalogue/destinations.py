@@ -12,6 +12,8 @@ MUTATIONS = [
         old="        self._destine(copy, new, (peer,), is_late=not counted)\n",
         new="        del new[:1]\n        self._destine(copy, new, (peer,), is_late=not counted)\n",
         tests=(f"{TESTS}::test_it_goes_over_shortest_ways_once",),
+        seed=6200000,
+        profile="ways",
     ),
     Mutation(
         name="a destination is given to two peers",
@@ -26,6 +28,8 @@ MUTATIONS = [
         old="        depth = onward(copy.depth)\n        assert depth is not None\n        return",
         new="        depth = copy.depth\n        return",
         tests=(f"{TESTS}::test_a_copy_has_one_hop_less_with_each_link",),
+        seed=6200007,
+        profile="ways",
     ),
     Mutation(
         name="a copy is kept until the next site has it, and no longer",
