@@ -235,6 +235,15 @@ class Receipts:
             self._settle(query)
             self._keep(receipt)
 
+    def not_asked(self, query: int) -> None:
+        """A question has not gone to its peer, and is not to: nobody is counted for it."""
+        receipt = self._asked.get(query)
+        self._settle(query)
+        if receipt is not None:
+            receipt.children.pop(query, None)
+            receipt.waiting.discard(query)
+            self._keep(receipt)
+
     def _settle(self, query: int) -> None:
         """Forget a question of ours: no answer to it counts any more."""
         self._asked.pop(query, None)
@@ -318,10 +327,13 @@ class Receipts:
             if receipt.parent == peer and receipt.query:
                 self._tell_parent(receipt)
 
-    def forget_peer(self, peer: str) -> None:
-        """Forget the last answers to a peer that is none any more."""
+    def forget_peer(self, peer: str, now: float) -> None:
+        """A peer is none any more: it is told no answers, and what it said last of its own stands."""
         for query in self.answers.pop(peer, {}):
             self._state.out.append(DiscardAnswer(peer, query))
+        for query in [query for query, asked in self._state.asked_of.items() if asked == peer]:
+            if (receipt := self._asked.get(query)) is not None:
+                self.heard(peer, query, *receipt.children.get(query, (0, 0)), now, closed=True)
 
     def withdraw(self, entry: Entry) -> None:
         """Forget the receipt of a message that could not be stored."""

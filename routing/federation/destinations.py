@@ -247,15 +247,21 @@ class Destinations:
         ways, topic = self._topology.ways, copy.entry.topic.name
         found = []
         for site, open in copy.destinations.items():
-            best = ways.best(site, topic, copy.depth)
-            for peer in (*copy.hops, *open.asked_by, *open.refused):
-                best &= ~ways.bit(peer)
+            best = self._best(copy, site, open)
             if open.via and not best:
                 refused = (*open.asked_by, *open.refused)
                 best = ways.choice(site, topic, copy.depth, copy.hops, refused)
             if not open.via or (best and not best & ways.bit(open.via)):
                 found.append(site)
         return found
+
+    def _best(self, copy: Copy, site: str, open: Open) -> int:
+        """The peers, as bits, that may see to a destination, and are on a shortest way that is up."""
+        ways = self._topology.ways
+        best = ways.best(site, copy.entry.topic.name, copy.depth)
+        for peer in (*copy.hops, *open.asked_by, *open.refused):
+            best &= ~ways.bit(peer)
+        return best
 
     def _room(self, copy: Copy, sites: Sequence[str]) -> list[str]:
         """Those of these sites that it can be for, too: all that are open may have to go to one peer.
@@ -297,8 +303,10 @@ class Destinations:
         """Ask a peer on a shortest way to see to each; where there is none, tell those who asked."""
         open = copy.destinations
         if self._joins_the_end(copy):
+            left = {open[site].via for site in sites}
             for site in sites:
                 open[site].via = ""
+            self._take_back(copy, left)
             return []
         shut = {
             site: (*open[site].asked_by, *open[site].refused)
@@ -308,12 +316,15 @@ class Destinations:
         topic = copy.entry.topic.name
         first = self._state.crossing.followed_by(topic, sites, copy)
         by_peer, nowhere = self._topology.ways.assign(sites, topic, copy.depth, copy.hops, shut, first)
+        left = {open[site].via for site in sites if site in open}
         for site in nowhere:
             if (known := open.get(site)) is not None:
                 for peer in known.asked_by if tells or known.via else ():
                     self._words.note(peer, "no-way", copy.smuid, site)
                 known.via = ""
-        return self._send(copy, by_peer, counted=counted)
+        sent = self._send(copy, by_peer, counted=counted)
+        self._take_back(copy, left)
+        return sent
 
     def _joins_the_end(self, copy: Copy) -> bool:
         """Whether others of its topic are still to be given to peers, which it is not to overtake.
@@ -342,20 +353,40 @@ class Destinations:
             if is_held:
                 continue
             copy.denied_by.discard(peer)
-            copy.sent_to.add(peer)
+            copy.sent_to[peer] = self._topology.graph
             sent.append(self._forwarding.send_for(copy, peer, sites, counted=counted))
         self._state.crossing.weigh(copy.entry)
         return sent
+
+    def _take_back(self, copy: Copy, peers: Iterable[str]) -> None:
+        """What has not gone to these does not go where others see to all that it was for, or have seen."""
+        for peer in peers:
+            forward = copy.forwards.get(peer)
+            if forward is None or forward.depth or copy.via(peer):
+                continue
+            query = self._forwarding.take_back(copy, peer)
+            if query is None:
+                continue
+            if query:
+                self._receipts.not_asked(query)
+            copy.sent_to.pop(peer, None)
+            if peer not in copy.forwards:
+                for open in copy.destinations.values():
+                    open.asked = tuple(other for other in open.asked if other != peer)
+            self.keep(copy)
 
     def _ask_still(self, copy: Copy, site: str, open: Open, peer: str) -> None:
         open.still_asked = peer
         self._words.note(peer, "still", copy.smuid, site)
 
     def _is_held(self, copy: Copy, peer: str, sites: Iterable[str]) -> bool:
-        """Whether a peer holds a copy, and was asked to see to these, so that the question is enough."""
+        """Whether a peer holds a copy, and was asked to see to these, so that the question is enough.
+
+        Where rules have changed since, the copy may go less far there than one that is sent now.
+        """
         known, forward = self._forwarding.peers.get(peer), copy.forwards.get(peer)
         return (
-            peer in copy.sent_to
+            copy.sent_to.get(peer) == self._topology.graph
             and known is not None
             and known.up
             and known.knows_destinations
@@ -369,7 +400,7 @@ class Destinations:
     def acknowledged(self, copy: Copy, peer: str, outcome: TransferOutcome) -> list[str]:
         """A peer has answered for a copy: note who has it; returns the sites that it does not see to."""
         if outcome in ("denied", "loop"):
-            copy.sent_to.discard(peer)
+            copy.sent_to.pop(peer, None)
         if outcome == "denied":
             copy.denied_by.add(peer)
             return self.refused(copy, peer, copy.via(peer))
@@ -438,16 +469,19 @@ class Destinations:
     def settle(self, copy: Copy, teller: str, sites: Iterable[str]) -> tuple[str, ...]:
         """Note that these have it, or are not to any more, and tell all who were asked or have asked."""
         settled = []
+        via = set[str]()
         for site in sites:
             open = self._state.crossing.settle(copy, site)
             if open is not None:
                 settled.append(site)
+                via.add(open.via)
                 self._note_settled(copy, site, open)
                 for other in open.asked_by + open.asked:
                     if other != teller and other != site:
                         self._words.note(other, "arrived", copy.smuid, site)
         if not settled:
             return ()
+        self._take_back(copy, via)
         if copy.destinations:
             copy.is_stale = True
         elif copy.seen_to is not None:
@@ -464,14 +498,17 @@ class Destinations:
 
     def forget(self, copy: Copy, sites: Iterable[str]) -> None:
         """These do not want it, by what is known here, which may be less than whoever asked knows."""
+        via = set[str]()
         for site in sites:
             open = self._state.crossing.settle(copy, site)
             assert open is not None
+            via.add(open.via)
             for other in open.asked_by:
                 self._words.note(other, "no-way", copy.smuid, site)
             for other in open.asked:
                 self._words.note(other, "unwanted", copy.smuid, site)
         copy.seen_to = (copy.seen_to or frozenset()).difference(sites)
+        self._take_back(copy, via)
         self.keep(copy)
 
     def restore(self, copy: Copy, destinations: dict[str, Open], seen_to: frozenset[str]) -> None:
@@ -494,11 +531,16 @@ class Destinations:
     # -- to be told -------------------------------------------------------------------------------
 
     def compare(self, peer: str, copy: Copy) -> None:
-        """A link is up: ask what its peer still sees to, and say again to what of its own there is no way."""
+        """A link is up: ask what its peer still sees to, and say again to what of its own there is no way.
+
+        Who asked may have gone round this site meanwhile, and its word of that may be lost.
+        """
         for site, open in copy.destinations.items():
             if open.via == peer:
                 self._ask_still(copy, site, open, peer)
-            elif not open.via and peer in open.asked_by and not self._turns.has_joined(copy):
+            elif peer not in open.asked_by or self._turns.has_joined(copy):
+                continue
+            elif not self._best(copy, site, open):
                 self._words.note(peer, "no-way", copy.smuid, site)
 
 

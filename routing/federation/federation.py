@@ -160,9 +160,9 @@ class Federation:
         self.spreading.peer_removed(name)
         self.rerouting.peer_removed(name)
         self._state.out.append(StoreInterest(name, [], whole=True))
-        self._receipts.forget_peer(name)
         self.forwarding.link_down(name)
         self._give_up(name, now)
+        self._receipts.forget_peer(name, now)
         for topic in list(self._crossing.by_topic):
             self.custody.pull(topic, now)
 
@@ -213,6 +213,7 @@ class Federation:
             for query in (*earlier, forward.query):
                 self._receipts.heard(name, query, 0, 0, now, closed=True)
         copy.forwards.pop(name, None)
+        copy.kept_back.pop(name, None)
         self._crossing.weigh(copy.entry)
         self._state.out.append(StoreCopy(copy.entry.id))
 

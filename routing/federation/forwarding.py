@@ -243,7 +243,11 @@ class Forwarding:
         counted: bool,
     ) -> int:
         entry = copy.entry
-        if counted:
+        kept_back = copy.kept_back.get(peer)
+        # what has not gone goes with this one, and so does its question, for all that it is for by then
+        is_asked = bool(kept_back) and forward.is_wide == (not destinations)
+        is_more = kept_back is None or (counted and bool(kept_back) and not is_asked)
+        if counted and not is_asked:
             if forward.unacknowledged and forward.query:
                 forward.earlier_for.append(self._asked_for(copy, peer, forward, destinations))
                 forward.earlier.append(forward.query)
@@ -251,16 +255,17 @@ class Forwarding:
         elif not forward.unacknowledged:
             # else it is still asked: with this one, should both be repeated as one
             forward.query, forward.is_wide = 0, False
+        query = forward.query if counted else 0
         if entry.flags & GUARANTEED:
             if not forward.unacknowledged:
                 advance(entry, "sent")
-            forward.unacknowledged += 1
+            forward.unacknowledged += is_more
             self._state.out.append(StoreCopy(entry.id))
-        query = forward.query if counted else 0
-        if self._is_put_off(copy, peer):
-            return query
-        if entry.flags & GUARANTEED:
-            forward.attempts += self.peers[peer].up
+            is_put_off = self._is_put_off(copy, peer)
+            if is_put_off or not self.peers[peer].up:
+                copy.kept_back[peer] = query or kept_back or 0
+                return query
+            forward.attempts += 1
         attempt = forward.attempts or 1
         self._state.out.append(Send(peer, copy, depth, query, attempt, (), destinations))
         return query
@@ -286,6 +291,28 @@ class Forwarding:
                 del self._put_off[peer]
             if peer in copy.forwards and _is_unanswered(copy, peer):
                 self._repeat(copy, peer, copy.forwards[peer])
+
+    def take_back(self, copy: Copy, peer: str) -> int | None:
+        """A transfer that has not gone to a peer is not to go any more.
+
+        Returns the question that it was to ask, 0 for none; None where all transfers to the peer have gone.
+        """
+        query = copy.kept_back.pop(peer, None)
+        if query is None:
+            return None
+        forward = copy.forwards[peer]
+        if query:
+            forward.query, forward.is_wide = 0, False
+            if forward.earlier:
+                forward.query, sites = forward.earlier.pop(), forward.earlier_for.pop()
+                forward.is_wide = not sites
+        forward.unacknowledged -= 1
+        if not forward.unacknowledged:
+            forward.settled = ()
+            advance(copy.entry, "answered")
+            if not forward.attempts:
+                del copy.forwards[peer]
+        return query
 
     def _asked_for(
         self, copy: Copy, peer: str, forward: Forward, besides: Collection[str] = ()
@@ -337,6 +364,7 @@ class Forwarding:
         self._put_off.pop(peer, None)
 
     def _repeat(self, copy: Copy, peer: str, forward: Forward) -> None:
+        copy.kept_back.pop(peer, None)
         forward.attempts += 1
         if copy.seen_to is None:
             forward.unacknowledged = 1

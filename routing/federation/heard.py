@@ -98,7 +98,7 @@ class DestinationsHeard:
         if not again:
             return
         copy.denied_by.add(peer)
-        copy.sent_to.discard(peer)
+        copy.sent_to.pop(peer, None)
         for site in again:
             open[site].via = open[site].still_asked = ""
         self._destinations.give(copy, again)

@@ -109,7 +109,9 @@ class Copy(msgspec.Struct):
         seen_to: all that it ever was to see to; None where the copy goes wherever it is wanted.
         uncounted: of these, those that nobody was asked to count for a receipt, as far as is known.
         sent_to: peers that were sent it for destinations with the depth that it has, and hold it once they
-            have answered; nothing is known of that after a start.
+            have answered, with the `Topology.graph` of that time; nothing is known of that after a start.
+        kept_back: by peer, of transfers that have not gone since its link is down or it is not their turn,
+            the question that they are to ask, 0 for none; not of those of before a start.
         is_stale: more has arrived than is stored of it.
         reserved: bytes that are counted for its destinations, see `Crossing`.
     """
@@ -125,7 +127,8 @@ class Copy(msgspec.Struct):
     destinations: dict[str, Open] = {}
     seen_to: frozenset[str] | None = None
     uncounted: frozenset[str] = frozenset()
-    sent_to: set[str] = set()
+    sent_to: dict[str, int] = {}
+    kept_back: dict[str, int] = {}
     is_stale: bool = False
     reserved: int = 0
 
@@ -135,12 +138,20 @@ class Copy(msgspec.Struct):
 
     @property
     def is_passed_on(self) -> bool:
-        """Whether this site is but one more source of it: peers have taken it for all to whom it is due."""
+        """Whether this site is but one more source of it: peers have taken it for all to whom it is due.
+
+        Others may still be to answer, too, whom it went to before.
+        """
         entry, destinations = self.entry, self.destinations
-        # each subscription and each transfer that is not answered is due besides
-        if not destinations or entry.due != len(destinations) or entry.flags & (STATED | EXPIRED):
+        due = entry.due - len(destinations)  # each subscription, and each transfer that is not answered
+        if self.seen_to is None or due < 0 or entry.flags & (STATED | EXPIRED):
             return False
         has_taken = self.forwards.keys() - self.denied_by
+        if due:
+            unanswered = {peer for peer, forward in self.forwards.items() if forward.unacknowledged}
+            if due != len(unanswered):
+                return False
+            has_taken -= unanswered
         return all(not has_taken.isdisjoint(open.asked) for open in destinations.values())
 
 

@@ -50,7 +50,8 @@ class Crossing:
         by_topic: the same by topic, for interest that comes later.
         topics: those that have any, for interest in patterns.
         destined: by entry id, those that have destinations, or had.
-        besides: by topic, of copies with open destinations, what counts besides messages and their bodies.
+        besides: by topic, of copies with open destinations, or that are passed on, what counts besides
+            messages and their bodies.
         followed: by topic and destination, the copy of those which are open that a peer was asked last to
             see to: what comes after it is to go the same way, while that is as short as any.
     """
@@ -154,11 +155,11 @@ class Crossing:
 
     def _note(self, copy: Copy, change: int) -> None:
         entry = copy.entry
-        if not copy.reserved:
+        if not copy.reserved and not entry.flags & PASSED_ON:
             return
         besides = self.besides.setdefault(entry.topic.name, Held())
         besides.note(copy, change)
-        if not besides.bytes:
+        if not besides.bytes and not besides.passed_on_messages:
             del self.besides[entry.topic.name]
         if copy.source:
             self._held_from[copy.source, entry.topic.name].note(copy, change)

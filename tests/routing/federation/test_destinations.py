@@ -235,6 +235,7 @@ def test_destinations_that_the_store_does_not_tell_are_found_anew() -> None:
     sites.cut("a", "b")
     copy.destinations, copy.seen_to, copy.entry.due = {UNKNOWN: Open()}, frozenset(), 1
     copy.forwards.clear()
+    copy.kept_back.clear()
     sites.join("b", "c")
     sites.join("b", "d")
     sites.settle()
