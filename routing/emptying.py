@@ -106,7 +106,7 @@ class Emptying(Task):
     def _is_for_others(self, entry: Entry) -> bool:
         """Whether nobody here is to have it, and peers see that all others have."""
         copy = self._state.crossing.destined.get(entry.id)
-        return copy is not None and copy.is_passed_on
+        return copy is not None and bool(copy.destinations) and copy.is_passed_on
 
     def _end(self, id: int, now: float) -> bool:
         entry: Entry | None = self._state.entries.get(id)

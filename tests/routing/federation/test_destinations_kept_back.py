@@ -114,8 +114,8 @@ def test_who_goes_round_a_site_ends_what_that_holds_though_its_word_is_lost() ->
     assert held(sites) == 0
 
 
-def test_what_waits_for_an_answer_alone_is_on_nobodys_account() -> None:
-    """C has not answered p, and may have it or not: the copy stays there, where it takes nobody's room."""
+def waiting_for_an_answer() -> Federation:
+    """C has not answered p, and may have it or not; t has it over the way round about."""
     sites = Federation({("a", "p"), ("p", "c"), ("c", "t"), ("a", "q"), ("q", "r"), ("r", "t")})
     sites.subscribe("t", lock_s=1e9)
     know_all(sites)
@@ -128,13 +128,25 @@ def test_what_waits_for_an_answer_alone_is_on_nobodys_account() -> None:
     after(sites)
     sites.commit("t", "m")
     after(sites, 60.0)
+    assert [copy.destinations for copy in sites.routers["p"]._state.crossing.by_id.values()] == [{}]
+    return sites
+
+
+def test_what_waits_for_an_answer_alone_is_on_nobodys_account() -> None:
+    sites = waiting_for_an_answer()
     crossing = sites.routers["p"]._state.crossing
-    assert [copy.destinations for copy in crossing.by_id.values()] == [{}]
     assert crossing.held_from("a", "t", 10, 10_000) == (0, 0)
     sites.join("p", "c")
     after(sites)
     assert held(sites) == 0
     assert not crossing.besides
+
+
+def test_an_operator_can_take_away_what_waits_for_an_answer_alone() -> None:
+    sites = waiting_for_an_answer()
+    sites.routers["p"].topics.purge(sites.now, sites.consumer("p", "operator"), "t", None)
+    after(sites)
+    assert held(sites) == 0
 
 
 def test_what_a_bound_held_up_goes_on_when_an_operator_takes_that_back() -> None:
