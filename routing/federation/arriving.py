@@ -300,6 +300,9 @@ class Arriving:
         if wider(arrival.depth, copy.depth):
             copy.depth, copy.hops = arrival.depth, self._hops_of(arrival)
             copy.sent_to.clear()
+        elif not set(copy.hops).isdisjoint(arrival.destinations):
+            # it is asked for where the one that came first claims to have been
+            copy.hops = self._hops_of(arrival)
         self._state.out.append(StoreCopy(copy.entry.id))
         self._state.out.append(
             Record(

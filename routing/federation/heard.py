@@ -74,7 +74,10 @@ class DestinationsHeard:
                 self._words.note(peer, "arrived" if site in have_it else otherwise, smuid, site)
 
     def _hear_arrived(self, copy: Copy, peer: str, sites: list[str]) -> None:
-        """Who was asked to see to it is believed; who has asked does not ask any more."""
+        """Who was asked to see to it is believed; who has asked does not ask any more.
+
+        Others may ask still, or again: they are not told by that one's word that a site has it.
+        """
         involved = []
         for site in sites:
             open = copy.destinations.get(site)
@@ -87,6 +90,7 @@ class DestinationsHeard:
                 self._destinations.keep(copy)
                 if copy.hops and not open.asked_by:
                     involved.append(site)
+                    copy.seen_to = (copy.seen_to or frozenset()).difference((site,))
         if settled := self._destinations.settle(copy, peer, involved):
             self._lifecycle.arrived(copy.entry, peer, settled)
 

@@ -478,6 +478,20 @@ MUTATIONS = [
         tests=("tests/routing/federation/test_destinations_kept_back.py",),
     ),
     Mutation(
+        name="where a copy claims to have been it is sent by nobody",
+        file="routing/federation/arriving.py",
+        old="        elif not set(copy.hops).isdisjoint(arrival.destinations):\n",
+        new="        elif False:\n",
+        tests=("tests/routing/federation/test_destinations_lied_about.py",),
+    ),
+    Mutation(
+        name="who has asked for a site is believed that it has it, also for others who ask",
+        file="routing/federation/heard.py",
+        old="                    copy.seen_to = (copy.seen_to or frozenset()).difference((site,))\n",
+        new="",
+        tests=("tests/routing/federation/test_destinations_lied_about.py",),
+    ),
+    Mutation(
         name="what comes to a site again is repeated behind what came there later",
         file="routing/peering/crossing.py",
         old="    if not any(copy.entry.flags & PASSING for copy in copies):\n",
