@@ -41,7 +41,7 @@ from routing.federation.topology import Topology
 from routing.federation.turns import Turns
 from routing.federation.words import SEEN_TO_MAX, DestinationWords
 from routing.lifecycle import Lifecycle, advance
-from routing.link.codec import are_destinations
+from routing.link.codec import are_destinations, in_parts
 from routing.link.units import TransferOutcome
 from routing.names import Smuid, parse_smuid
 from routing.peering.copies import UNKNOWN, Copy, Open
@@ -264,21 +264,13 @@ class Destinations:
         return best
 
     def _room(self, copy: Copy, sites: Sequence[str]) -> list[str]:
-        """Those of these sites that it can be for, too: all that are open may have to go to one peer.
+        """Those of these sites that it can be for, too.
 
         No copy is held for ever more, and none for a site that only others say there is.
         """
-        found = list(copy.destinations)
-        many = len(found)
         if len(copy.seen_to or ()) + len(sites) > SEEN_TO_MAX:
             return []
-        known = list(filter(self._topology.exists, sites))
-        if are_destinations((*found, *known)):
-            return known
-        for site in known:
-            if are_destinations((*found, site)):
-                found.append(site)
-        return found[many:]
+        return list(filter(self._topology.exists, sites))
 
     def _destine(
         self, copy: Copy, sites: Collection[str], asked_by: tuple[str, ...] = (), *, is_late: bool = False
@@ -354,9 +346,17 @@ class Destinations:
                 continue
             copy.denied_by.discard(peer)
             copy.sent_to[peer] = self._topology.graph
-            sent.append(self._forwarding.send_for(copy, peer, sites, counted=counted))
+            for part in self._in_parts(peer, sites):
+                sent.append(self._forwarding.send_for(copy, peer, part, counted=counted))
         self._state.crossing.weigh(copy.entry)
         return sent
+
+    def _in_parts(self, peer: str, sites: list[str]) -> list[tuple[str, ...]]:
+        """What transfers to a peer name, where one cannot name all: as few as can be cross a link beyond."""
+        if not are_destinations(sites):
+            places = self._topology.ways.places(peer)
+            sites = sorted(sites, key=lambda site: places.get(site, 0))
+        return in_parts(sites)
 
     def _take_back(self, copy: Copy, peers: Iterable[str]) -> None:
         """What has not gone to these does not go where others see to all that it was for, or have seen."""

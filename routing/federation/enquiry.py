@@ -23,7 +23,7 @@ import msgspec
 
 from routing.errors import Refusal
 from routing.federation.allowance import Allowance
-from routing.link.codec import are_destinations
+from routing.federation.words import SEEN_TO_MAX
 from routing.message import DeliveryMode
 from routing.names import SERVER_PATTERN, check_topic, is_server_name, parse_smuid
 from routing.numbers import SECONDS_MAX, Depth
@@ -120,7 +120,7 @@ def check_ask(ask: Ask, peer: str) -> None:
                 raise Refusal(Refusal.BAD_FRAME, f"{server[:80]!r} is not a server name")
         case Trace(topic, destinations=destinations):
             check_topic(topic)
-            if not (are_destinations(destinations) and all(map(is_server_name, destinations))):
+            if len(destinations) > SEEN_TO_MAX or not all(map(is_server_name, destinations)):
                 raise Refusal(Refusal.BAD_FRAME, "a trace is for what are no servers, or for too many")
         case Why(smuid):
             parse_smuid(smuid)

@@ -18,6 +18,7 @@ from typing import Final
 from routing.decisions import Record
 from routing.federation.interest import Interest
 from routing.lifecycle import advance
+from routing.link.codec import are_destinations, in_parts
 from routing.link.units import TransferOutcome
 from routing.names import is_system_topic, parse_address, parse_smuid
 from routing.patterns import topic_matches
@@ -245,7 +246,8 @@ class Forwarding:
         entry = copy.entry
         kept_back = copy.kept_back.get(peer)
         # what has not gone goes with this one, and so does its question, for all that it is for by then
-        is_asked = bool(kept_back) and forward.is_wide == (not destinations)
+        is_alike = forward.is_wide == (not destinations) and are_destinations(copy.via(peer))
+        is_asked = bool(kept_back) and is_alike
         is_more = kept_back is None or (counted and bool(kept_back) and not is_asked)
         if counted and not is_asked:
             if forward.unacknowledged and forward.query:
@@ -380,7 +382,7 @@ class Forwarding:
         One that is answered is not asked again: a peer that has forgotten it would count for it whom it is
         asked for besides, and nobody would hear of that.
         """
-        seen_to, last = copy.via(peer), self._asked_for(copy, peer, forward)
+        seen_to, last = dict.fromkeys(copy.via(peer)), self._asked_for(copy, peer, forward)
         again = list(zip(forward.earlier, forward.earlier_for, strict=True))
         if forward.query or seen_to or not forward.depth:
             again.append((forward.query, last))
@@ -388,15 +390,16 @@ class Forwarding:
             again.append((0, tuple(seen_to)))
         if forward.depth and all(sites for _, sites in again):
             again.append((0, ()))
-        forward.unacknowledged = len(again)
+        forward.unacknowledged = 0
         for query, sites in again:
             # where others see to all by now, it is asked for its answer alone
-            left = tuple(site for site in sites if site in seen_to or site in forward.settled) or (peer,)
+            left = [site for site in sites if site in seen_to or site in forward.settled] or [peer]
             asked = query if query in self._state.asked_of else 0
-            send = Send(peer, copy, onward(copy.depth) or 0, asked, forward.attempts, (), left)
-            if not sites:
-                send = Send(peer, copy, forward.depth, asked, forward.attempts)
-            self._state.out.append(send)
+            for part in in_parts(left) if sites else [()]:
+                depth = onward(copy.depth) or 0 if part else forward.depth
+                self._state.out.append(Send(peer, copy, depth, asked, forward.attempts, (), part))
+                forward.unacknowledged += 1
+                asked = 0  # more were not asked for at once, but of those whom nobody counts
 
     def pull(self, peer: Peer, topic: str, is_seen_to: Callable[[Copy], bool] = lambda copy: False) -> bool:
         """Somebody beyond a peer wants a topic now: what is still alive goes there, but what is seen to else.

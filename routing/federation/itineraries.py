@@ -1,7 +1,7 @@
 """Who is to have a message that begins here, and by which peers; remembered while nothing changes.
 
 Destinations are known where every site within depth sees to destinations, none of them floods a link, and
-there are no more than `DESTINATIONS_MAX`. A site that does not say what it wants, or of which a bucket is
+there are no more than `SEEN_TO_MAX`. A site that does not say what it wants, or of which a bucket is
 not here that would tell whether it wants the topic, passes for one that does: so who keeps a bucket back has
 what it asks for, and costs nobody but those on the way to it anything.
 
@@ -19,7 +19,7 @@ from routing.federation.interest import Interest
 from routing.federation.known_wants import Touched
 from routing.federation.topology import Topology
 from routing.federation.ways import Shut
-from routing.link.codec import are_destinations
+from routing.federation.words import SEEN_TO_MAX
 from routing.peering.copies import within
 from routing.peering.leaves import BUCKETS, TOPIC_BUCKETS, bucket_of
 from routing.peering.wants import Want
@@ -126,7 +126,7 @@ class Itineraries:
         unsure = wants.unsure(topic).union(untold).difference((server,))
         others = frozenset(unsure.intersection(are_within).difference(sites))
         every = sorted(sites | others)
-        if not are_destinations(every):
+        if len(every) > SEEN_TO_MAX:
             return None
         by_peer, _ = ways.assign(every, topic, depth)
         return Itinerary(wanting | unsure, sites, others, by_peer)

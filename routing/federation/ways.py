@@ -105,6 +105,7 @@ class Ways:
         self._assigned: dict[_Asked, Assigned] = {}
         self._assigned_sites = 0
         self._from: dict[str, dict[str, int]] = {}
+        self._places: dict[str, dict[str, int]] = {}
         self.peers = sorted(links.get(server, ()))
         self._bits = {peer: 1 << number for number, peer in enumerate(self.peers)}
         self._neighbours: dict[str, dict[str, None]] = {}
@@ -151,6 +152,29 @@ class Ways:
                         found[other] = found[site] + 1
                         edge.append(other)
             self._from[peer] = found
+        return found
+
+    def places(self, peer: str) -> Mapping[str, int]:
+        """By site, its place in an order in which those that are reached over one link come together.
+
+        If all links were up; sites that only this one links with the peer have none.
+        """
+        found = self._places.get(peer)
+        if found is None:
+            beyond: dict[str, list[str]] = {peer: []}
+            edge = [peer]
+            for site in edge:
+                for other in self._neighbours.get(site, ()):
+                    if other not in beyond and other != self._server:
+                        beyond[other] = []
+                        beyond[site].append(other)
+                        edge.append(other)
+            found, left = {}, [peer]
+            while left:
+                site = left.pop()
+                found[site] = len(found)
+                left += beyond[site]
+            self._places[peer] = found
         return found
 
     def reach(

@@ -28,7 +28,7 @@ cannot read; only where the end of a frame is unknown is the framing lost.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -336,6 +336,20 @@ def are_destinations(sites: Collection[str]) -> bool:
     return len(sites) <= DESTINATIONS_MAX and (
         sum(map(len, sites)) + len(sites) <= DESTINATIONS_CHARACTERS_MAX + 1
     )
+
+
+def in_parts(sites: Sequence[str]) -> list[tuple[str, ...]]:
+    """What so many transfers can name as it takes for these, in order."""
+    if are_destinations(sites):
+        return [tuple(sites)]
+    parts, part, characters = [], list[str](), 0
+    for site in sites:
+        characters += len(site) + 1
+        if len(part) == DESTINATIONS_MAX or characters > DESTINATIONS_CHARACTERS_MAX + 1:
+            parts.append(tuple(part))
+            part, characters = [], len(site) + 1
+        part.append(site)
+    return [*parts, tuple(part)]
 
 
 def _words(text: str) -> tuple[str, ...]:

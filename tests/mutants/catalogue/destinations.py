@@ -201,8 +201,8 @@ MUTATIONS = [
     Mutation(
         name="a question that is repeated is not for what it was for",
         file="routing/federation/forwarding.py",
-        old="            left = tuple(site for site in sites if site in seen_to or site in forward.settled)",
-        new="            left = tuple(site for site in sites if not sites)",
+        old="            left = [site for site in sites if site in seen_to or site in forward.settled]",
+        new="            left = []",
         tests=("tests/routing/federation/test_destinations_counted.py",),
     ),
     Mutation(
@@ -473,8 +473,8 @@ MUTATIONS = [
     Mutation(
         name="a receipt waits for who is no peer any more",
         file="routing/receipts.py",
-        old="        for query in [query for query, asked in self._state.asked_of.items() if asked == peer]:\n",
-        new="        for query in []:\n",
+        old="self._state.asked_of.items() if asked == peer",
+        new="self._state.asked_of.items() if False",
         tests=("tests/routing/federation/test_destinations_kept_back.py",),
     ),
     Mutation(
@@ -490,6 +490,20 @@ MUTATIONS = [
         old="                    copy.seen_to = (copy.seen_to or frozenset()).difference((site,))\n",
         new="",
         tests=("tests/routing/federation/test_destinations_lied_about.py",),
+    ),
+    Mutation(
+        name="transfers to one peer are parted whatever links lie beyond",
+        file=DESTINATIONS,
+        old="places.get(site, 0)",
+        new="site",
+        tests=("tests/routing/federation/test_destinations_many.py",),
+    ),
+    Mutation(
+        name="of more sites than one transfer can name some are left out when it is sent again",
+        file="routing/federation/forwarding.py",
+        old="in_parts(left) if sites else [()]",
+        new="in_parts(left)[:1] if sites else [()]",
+        tests=("tests/routing/federation/test_destinations_many.py",),
     ),
     Mutation(
         name="what comes to a site again is repeated behind what came there later",
