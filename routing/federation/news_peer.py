@@ -50,6 +50,12 @@ class NewsPeer:
         """It has a bucket."""
         self._buckets.setdefault(site, {})[index] = hash
 
+    def note_gone(self, site: str, hashes: Hashes) -> None:
+        """Of a site only these are left: other buckets it does not keep, and lacks if they come again."""
+        if (had := self._buckets.get(site)) is not None:
+            for index in had.keys() - hashes.keys():
+                del had[index]
+
     def lacks(self, known: KnownNews) -> bool:
         """Whether it has older news of that site, or none."""
         had = self.has.get(known.statement.site)

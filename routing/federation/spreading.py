@@ -339,6 +339,7 @@ class Spreading:
         self.known[news.statement.site] = news
         self.doubted.pop(news.statement.site, None)
         emptied = self.wants.say(news.statement)
+        self._note_gone(news.statement.site)
         if before is None or _of_graph(before.statement) != _of_graph(news.statement):
             self._links_changed()
         elif before.statement.links != news.statement.links:
@@ -355,8 +356,15 @@ class Spreading:
         self._state.out.append(DiscardNews(site))
         if self.wants.forget(site):
             self._state.out.append(DiscardWants(site))
+        self._note_gone(site)
         self._links_changed()
         self._wants_changed()
+
+    def _note_gone(self, site: str) -> None:
+        """Nobody keeps what a site wants no more, which has the same hash when it is wanted again."""
+        hashes = self._hashes(site)
+        for link in self._links.values():
+            link.note_gone(site, hashes)
 
     def doubt(self, site: str, said_at: float) -> None:
         """Nothing is known of a site, as clocks or authorities may be wrong: it counts as being there."""

@@ -232,6 +232,13 @@ MUTATIONS = [
         tests=(WANTS_TESTS,),
     ),
     Mutation(
+        name="a want that goes and comes again is not told",
+        file=SPREADING,
+        old="            link.note_gone(site, hashes)\n",
+        new="            pass\n",
+        tests=(WANTS_TESTS,),
+    ),
+    Mutation(
         name="wants that were missed are not asked for",
         file=SPREADING,
         old="        self._ask()\n",

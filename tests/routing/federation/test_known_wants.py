@@ -340,7 +340,7 @@ def test_a_want_that_goes_costs_as_much_as_one_that_comes() -> None:
     sites.begin_news()
     settle(sites)
     counts = []
-    for comes in (True, False):
+    for comes in (True, False, True, False):
         sites.news_carried.clear()
         if comes:
             consumer = sites.subscribe("a")

@@ -19,7 +19,7 @@ from routing.peering.decisions import (
     TellNews,
     TellWants,
 )
-from routing.peering.leaves import NumberedBucket, write_digest
+from routing.peering.leaves import NumberedBucket, read_bucket, write_digest
 from routing.peering.news import (
     CERTIFICATE_BYTES_MAX,
     LINKS_MAX,
@@ -476,6 +476,31 @@ class TestWants:
         site.tick(SPACING_S)
         (statement,) = site.said()
         assert statement.wants == write_digest({})
+
+    def test_what_it_wants_is_told_again_when_it_says_again_what_it_wants(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        site = Site("b")
+        site.spreading.note_want(("ALL", "weather"), True)
+        site.tick(SPACING_S)
+        with monkeypatch.context() as at_most:
+            at_most.setattr(own_leaves, "SITE_LEAVES_MAX", 1)
+            site.spreading.note_want(("ALL", "sport"), True)
+            site.tick(SPACING_S)
+            assert site.said()[-1].wants is None
+        site.spreading.note_want(("ALL", "sport"), False)
+        site.tick(SPACING_S)
+        (told,) = [d.buckets for d in site.router.take() if isinstance(d, TellNews)]
+        assert [leaf.name for bucket in told for leaf in read_bucket(bucket.data).leaves] == ["weather"]
+
+    def test_what_a_site_wants_that_was_forgotten_is_told_when_it_comes_back(self) -> None:
+        site, buckets = Site("b", "c"), wanted("weather")
+        for number in (1, 2):
+            site.spreading.hear(site.now, "b", said("x", number, wants=buckets), 0.0, buckets)
+            told = [d.buckets for d in site.router.take() if isinstance(d, TellNews) and d.peer == "c"]
+            assert tuple(buckets) in told
+            site.tick(KEPT_S + 1.0)
+            assert site.knows("x") is None
 
     def test_news_of_the_form_before_is_read(self) -> None:
         site = Site("b")
