@@ -82,6 +82,7 @@ class Door:
         self.hear_news = self._timed(federation.spreading.hear)
         self.hear_wants = self._timed(federation.spreading.hear_wants)
         self.hear_known_news = self._timed(federation.spreading.hear_known)
+        self.news_arrived = self._untimed(federation.spreading.news_arrived)
         self.set_notary = self._timed(federation.spreading.set_notary)
         self.removal_arrived = self._untimed(federation.removal_arrived)
 

@@ -377,6 +377,8 @@ class Federating:
             self._door.acknowledged(peer, unit.reference, answered)
         elif unit.kind == "removed":
             self._door.removal_arrived(peer, unit.reference)
+        elif unit.kind in ("news", "wants"):
+            self._door.news_arrived(peer)
         elif unit.reference is not None:
             self._door.answer_arrived(peer, unit.reference)
 

@@ -3,7 +3,7 @@
     reader      bytes -> HTTP/2 -> the lanes' buffers; ends when the peer closes
     writer      rounds: some of each lane, control first; ends after the GOAWAY
     consumers   one a lane: bytes -> units -> exchange; gives flow control back when units are handled
-    prober      a probe, its answer, a pause; ends the connection when no answer comes
+    prober      a probe, its answer, a pause; ends the connection when no answer comes, to it or to a control
 
 A connection greets first: HELLO both ways, then WELCOME from the site that decides. Only then do units
 pass. `end` says goodbye and closes; whatever goes wrong in any task ends in one reason, the same in the
@@ -394,6 +394,8 @@ class PeerConnection:
             with trio.move_on_after(self._settings.probe_interval_s):
                 await self._probe_now.wait()
             self._end_if_silent()
+            if self._exchange is not None and (overdue := self._exchange.sender.overdue(trio.current_time())):
+                self.end(overdue)
 
     def _end_if_silent(self) -> None:
         for lane, lane_input in self._inputs.items():

@@ -36,6 +36,25 @@ class NewsPeer:
         self.has: dict[str, Version] = {}
         self.is_open = False
         self._buckets: dict[str, dict[int, bytes]] = {}  # hashes, or how they begin, by site
+        self._told = self._arrived = 0  # controls
+        self._answer_ends = 0  # of those that it was told, with this one
+
+    def note_told(self) -> None:
+        """One more control is told to it."""
+        self._told += 1
+
+    def note_arrived(self) -> None:
+        """It has acknowledged one more."""
+        self._arrived += 1
+
+    def note_answered(self) -> None:
+        """All that it lacks by its own word has been told to it."""
+        self._answer_ends = self._told
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether it has not acknowledged yet what it was told when it said last what it has."""
+        return self._arrived < self._answer_ends
 
     def set(self, said: NewsVersion) -> None:
         """It says that it has this, whatever it was believed to have."""

@@ -88,7 +88,7 @@ SITE_WANTS_AT_ONCE: Final = 16.0 * 2**20
 
 ASKS_PER_S: Final = 0.2
 ASKS_AT_ONCE: Final = 20.0
-"""How often one peer may ask for what it lacks."""
+"""How often one peer may ask for what it lacks; not again before it has acknowledged the answer."""
 
 
 class Spreading:
@@ -200,13 +200,19 @@ class Spreading:
         if len(link.has.keys() | {one.site for one in has}) > 2 * SITES_MAX or not all(map(_can_be, has)):
             raise Refusal(Refusal.TOO_MANY, f"news of more than {SITES_MAX} sites, or of what is none")
         asks = self._asks.setdefault(peer, Allowance(ASKS_PER_S, ASKS_AT_ONCE))
-        if link.is_open and not asks.take(now):
+        if link.is_open and (link.is_answering or not asks.take(now)):
             return
         for one in has:
             link.set(one)
         if not more:
             link.is_open = True
             self._tell(peer, self.known.values())
+            link.note_answered()
+
+    def news_arrived(self, peer: str) -> None:
+        """A peer has acknowledged one `TellNews` or `TellWants`, whatever it makes of it."""
+        if (link := self._links.get(peer)) is not None:
+            link.note_arrived()
 
     # -- what is heard ----------------------------------------------------------------------------
 
@@ -383,14 +389,19 @@ class Spreading:
                 continue
             link.note(site, news.statement.version)
             first, *rest = in_controls(self._for(peer, news, lacking))
-            self._state.out.append(TellNews(peer, news, first))
-            self._state.out += (TellWants(peer, news, each) for each in rest)
+            self._put(TellNews(peer, news, first))
+            for each in rest:
+                self._put(TellWants(peer, news, each))
 
     def _tell_buckets(self, peer: str, news: KnownNews, indexes: Iterable[int]) -> None:
         """Tell these buckets of news that a peer has."""
         for each in in_controls(self._for(peer, news, indexes)):
             if each:
-                self._state.out.append(TellWants(peer, news, each))
+                self._put(TellWants(peer, news, each))
+
+    def _put(self, telling: TellNews | TellWants) -> None:
+        self._links[telling.peer].note_told()
+        self._state.out.append(telling)
 
     def _for(self, peer: str, news: KnownNews, indexes: Iterable[int]) -> Iterable[NumberedBucket]:
         """Those of these buckets that are here, as the rules of the link with a peer let them be told."""

@@ -8,7 +8,8 @@ sees the same boot, and begin at 1 with each start of the daemon.
 Unguaranteed copies have no number: once written they are forgotten, and nobody sends them again.
 
 The window bounds transfers in flight by what the peer said in its HELLO; controls have the same bound in
-number, but are never held back by transfers.
+number, but are never held back by transfers. However many controls wait they are taken, and so that a peer
+cannot fill the memory of this site by answering none of them, `overdue` says when its connection is to end.
 """
 
 from collections import deque
@@ -21,6 +22,12 @@ from routing.link.units import Acknowledge, Control, Lane, Transfer, TransferOut
 
 UNIT_OVERHEAD_BYTES: Final = 200
 """What a unit costs beside its message, so that a window in bytes also bounds empty messages."""
+
+CONTROL_ANSWER_S: Final = 60.0
+"""How long a peer may take to acknowledge a control, which it does once its disk has what follows from it."""
+
+CONTROL_BYTES_MAX: Final = 512 * 2**20
+"""Of controls of one peer: all news and wants that a site can know, told at once, are 341 MiB."""
 
 
 class Waiting(msgspec.Struct, gc=False):
@@ -63,7 +70,8 @@ class LinkSender:
         self._next_number = 1
         self._lanes: tuple[deque[Waiting], ...] = tuple(deque() for _ in Lane)
         self._in_flight: dict[int, Waiting] = {}
-        self._controls_in_flight = 0
+        self._controls_in_flight: dict[int, float] = {}  # when they were written, by number
+        self._control_bytes = 0
         self._bytes_in_flight = 0
         self._transfers = 0
         self._bytes = 0
@@ -98,12 +106,22 @@ class LinkSender:
         heads = [lane[0] for lane in self._lanes if lane]
         return min((one.put_at for one in ([first] if first else []) + heads), default=None)
 
+    def overdue(self, now: float) -> str:
+        """Why the connection is to end: what the peer does not answer; "" where it does as it should."""
+        written_at = next(iter(self._controls_in_flight.values()), now)
+        if now - written_at > CONTROL_ANSWER_S:
+            return f"no answer to a control within {CONTROL_ANSWER_S:g} s"
+        if self._control_bytes > CONTROL_BYTES_MAX:
+            return f"more than {CONTROL_BYTES_MAX} bytes of controls wait for it"
+        return ""
+
     def put(self, unit: Transfer | Control, lane: Lane, now: float) -> int:
         """Take a unit to be sent; returns its number, 0 for an unguaranteed copy. Never refuses."""
         number = 0
-        size = 0
         if isinstance(unit, Control):
             number = self._take_number()
+            size = len(unit.payload) + UNIT_OVERHEAD_BYTES
+            self._control_bytes += size
         else:
             if unit.guarantee:
                 number = self._take_number()
@@ -125,7 +143,8 @@ class LinkSender:
         for lane in self._lanes:
             lane.clear()
         self._in_flight.clear()
-        self._controls_in_flight = self._bytes_in_flight = self._transfers = self._bytes = 0
+        self._controls_in_flight.clear()
+        self._control_bytes = self._bytes_in_flight = self._transfers = self._bytes = 0
         return [unit for unit in waiting if isinstance(unit, Transfer) and not unit.number]
 
     def take(self, lane: Lane, bytes_max: int, now: float, now_us: int) -> bytes:
@@ -152,9 +171,11 @@ class LinkSender:
             for number in self._known(first, last):
                 waiting = self._in_flight.pop(number)
                 if isinstance(waiting.unit, Control):
-                    self._controls_in_flight -= 1
-                self._bytes_in_flight -= waiting.size
-                self._forget(waiting)
+                    del self._controls_in_flight[number]
+                    self._control_bytes -= waiting.size
+                else:
+                    self._bytes_in_flight -= waiting.size
+                    self._forget(waiting)
                 settled.append(
                     Settled(
                         waiting.unit,
@@ -176,10 +197,10 @@ class LinkSender:
 
     def _may_go(self, waiting: Waiting) -> bool:
         if isinstance(waiting.unit, Control):
-            return self._controls_in_flight < self._window_units
+            return len(self._controls_in_flight) < self._window_units
         if not waiting.unit.number:
             return True
-        transfers = len(self._in_flight) - self._controls_in_flight
+        transfers = len(self._in_flight) - len(self._controls_in_flight)
         # One message larger than the whole window goes alone, else it never would.
         return transfers == 0 or (
             transfers < self._window_units and self._bytes_in_flight + waiting.size <= self._window_bytes
@@ -189,7 +210,7 @@ class LinkSender:
         unit = waiting.unit
         waiting.sent_us = now_us
         if isinstance(unit, Control):
-            self._controls_in_flight += 1
+            self._controls_in_flight[unit.number] = now
             self._in_flight[unit.number] = waiting
             return encode_control(unit)
         left_s = unit.timeout_left_s
@@ -202,10 +223,9 @@ class LinkSender:
             self._forget(waiting)
         return encode_transfer(unit, left_s)
 
-    def _forget(self, waiting: Waiting) -> None:
-        if isinstance(waiting.unit, Transfer):
-            self._transfers -= 1
-            self._bytes -= waiting.size
+    def _forget(self, transfer: Waiting) -> None:
+        self._transfers -= 1
+        self._bytes -= transfer.size
 
     def _take_number(self) -> int:
         self._next_number += 1

@@ -233,6 +233,8 @@ class Federation:
 
     def _arrive(self, one: str, other: str, unit: Any) -> None:
         federation = self.routers[other].federation
+        if isinstance(unit, TellNews | TellWants):
+            self.routers[one].federation.spreading.news_arrived(other)
         match unit:
             case (_, Arrival() as arrival):
                 assert forged(one, arrival.hops, arrival.message, arrival.mode) is None

@@ -27,7 +27,9 @@ from daemon.link.guard import PREFACE, FloodError, FrameGuard
 from daemon.link.peers_file import PeerEntry
 from daemon.settings import LinkSettings
 from routing.frames import decode_message, encode_message
+from routing.link import sender
 from routing.link.codec import encode, encode_transfer
+from routing.link.sender import CONTROL_ANSWER_S
 from routing.link.units import Acknowledge, Control, Hello, Lane, Probe, Transfer, Welcome
 from tests.support.links import Network, Puppet, TestSite, copy, puppet, site
 
@@ -196,6 +198,38 @@ async def test_a_peer_that_answers_no_probe_is_given_up(
 ) -> None:
     zeta.answers_probes = False
     await ended(zeta, "no answer to a probe within 20 s")
+
+
+async def test_a_peer_that_answers_probes_and_no_control_is_given_up_and_both_sides_know_why(
+    autojump_clock: MockClock, alpha: TestSite, zeta: Puppet, caplog: pytest.LogCaptureFixture
+) -> None:
+    alpha.links.send("zeta", Control(kind="news", payload=b""), Lane.CONTROL)
+    for _ in range(100):
+        await trio.sleep(CONTROL_ANSWER_S / 100)
+        alpha.links.send("zeta", Control(kind="news", payload=b""), Lane.CONTROL)
+    assert alpha.is_up("zeta")
+    await ended(zeta, "no answer to a control within 60 s")
+    assert "link with zeta is down: no answer to a control within 60 s" in caplog.text
+    assert [one.why_down for one in alpha.links.status()] == ["", "no answer to a control within 60 s"]
+    assert [one.waiting + one.in_flight for one in alpha.links.status()] == [0, 0]
+
+
+async def test_a_peer_that_answers_each_control_but_late_is_given_up_when_too_many_wait(
+    autojump_clock: MockClock, alpha: TestSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "CONTROL_BYTES_MAX", 100_000)
+    async with puppet(alpha.network, "zeta", "alpha") as zeta:  # type: ignore[attr-defined] # of the fixture
+        await zeta.greet(window_units=1)
+        for number in range(1, 4):
+            for _ in range(40):
+                alpha.links.send("zeta", Control(kind="news", payload=bytes(900)), Lane.CONTROL)
+            await zeta.hear(Control, number)
+            await trio.sleep(CONTROL_ANSWER_S / 2)
+            assert alpha.is_up("zeta") == (number < 3)
+            ranges = ((number, number),)
+            accepted = Acknowledge(outcome="accepted", ranges=ranges, received_us=1, sent_us=2)
+            await zeta.say(Lane.CONTROL, encode(accepted))
+        await ended(zeta, "more than 100000 bytes of controls wait for it")
 
 
 async def test_a_peer_that_opens_no_window_is_given_up_and_costs_no_memory_beyond_it(

@@ -271,9 +271,30 @@ MUTATIONS = [
     Mutation(
         name="a peer may ask for all wants as often as it likes",
         file=SPREADING,
-        old="if link.is_open and not asks.take(now):",
-        new="if False:",
+        old="if link.is_open and (link.is_answering or not asks.take(now)):",
+        new="if link.is_open and link.is_answering:",
         tests=(TESTS,),
+    ),
+    Mutation(
+        name="who asks is answered though it has not acknowledged the answer before",
+        file=SPREADING,
+        old="if link.is_open and (link.is_answering or not asks.take(now)):",
+        new="if link.is_open and not asks.take(now):",
+        tests=(TESTS,),
+    ),
+    Mutation(
+        name="a peer that answers no control stays up",
+        file="routing/link/sender.py",
+        old="        if now - written_at > CONTROL_ANSWER_S:\n",
+        new="        if False:\n",
+        tests=("tests/daemon/link/test_bad_peers.py",),
+    ),
+    Mutation(
+        name="any number of controls waits for a peer",
+        file="routing/link/sender.py",
+        old="        if self._control_bytes > CONTROL_BYTES_MAX:\n",
+        new="        if False:\n",
+        tests=("tests/daemon/link/test_bad_peers.py",),
     ),
     Mutation(
         name="each subscription that comes or goes is told by itself, however many",

@@ -75,6 +75,10 @@ class Site:
         """To whom news was told since the last call, and of which site."""
         return [(d.peer, d.news.statement.site) for d in self.router.take() if isinstance(d, TellNews)]
 
+    def told_to(self, peer: str) -> list[TellNews | TellWants]:
+        """What was told to a peer since the last call."""
+        return [d for d in self.router.take() if isinstance(d, TellNews | TellWants) and d.peer == peer]
+
     def who_wants(self, topic: str) -> set[str] | None:
         """None where it is not known of some site whether it does."""
         wants = self.spreading.wants
@@ -406,9 +410,30 @@ class TestWants:
         site.router.take()
         answers = []
         for _ in range(5):
+            for _ in range(10):
+                site.spreading.news_arrived("c")
             site.spreading.hear_known(site.now, "c", [NewsVersion("x", 1, 1)], more=False)
             answers.append([d.buckets for d in site.router.take() if isinstance(d, TellWants)])
         assert answers == [[tuple(buckets)]] * 3 + [[]] * 2
+
+    def test_who_asks_again_is_told_nothing_before_it_has_acknowledged_the_answer(self) -> None:
+        site, buckets = Site("b", "c"), wanted("weather")
+        site.spreading.hear(site.now, "b", said("x", 1, "b", wants=buckets), 0.0, buckets)
+        told = len(site.told_to("c"))
+
+        def ask() -> int:
+            site.tick(60.0)
+            site.told_to("c")
+            site.spreading.hear_known(site.now, "c", [NewsVersion("x", 0, 0)], more=False)
+            return len(site.told_to("c"))
+
+        assert [ask() for _ in range(100)] == [0] * 100  # what it was told when the link came up
+        for _ in range(told):
+            site.spreading.news_arrived("c")
+        assert [ask() for _ in range(100)] == [1] + [0] * 99
+        for _ in range(100):
+            site.spreading.news_arrived("c")
+        assert ask() == 1
 
     def test_who_subscribes_is_told_of_at_once_and_many_together(self) -> None:
         site = Site("b")
@@ -490,7 +515,7 @@ class TestWants:
             assert site.said()[-1].wants is None
         site.spreading.note_want(("ALL", "sport"), False)
         site.tick(SPACING_S)
-        (told,) = [d.buckets for d in site.router.take() if isinstance(d, TellNews)]
+        (told,) = [d.buckets for d in site.told_to("b")]
         assert [leaf.name for bucket in told for leaf in read_bucket(bucket.data).leaves] == ["weather"]
 
     def test_what_a_site_wants_that_was_forgotten_is_told_when_it_comes_back(self) -> None:

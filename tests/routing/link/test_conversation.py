@@ -2,9 +2,10 @@
 
 import pytest
 
+from routing.link import sender
 from routing.link.codec import UnitReader, UnitRefusal
 from routing.link.receiver import LinkReceiver
-from routing.link.sender import LinkSender, Settled
+from routing.link.sender import CONTROL_ANSWER_S, LinkSender, Settled
 from routing.link.units import Acknowledge, Control, Lane, Transfer, Unit
 
 SECOND_US = 1_000_000
@@ -89,6 +90,49 @@ def test_a_copy_is_kept_until_it_is_acknowledged() -> None:
     ends.answer(number)
     assert settled_names(ends.take_answers()) == ["weather"]
     assert (ends.sender.waiting, ends.sender.in_flight) == (0, 0)
+
+
+def test_controls_that_are_answered_in_time_are_never_overdue_however_long_they_waited() -> None:
+    ends = Ends(window_units=2)
+    for kind in "abcdefgh":
+        ends.put_control(kind)
+    for _ in range(4):
+        first, second = ends.written()
+        for unit in (first, second):
+            ends.receiver.arrived(unit, ends.now_us)
+        ends.now += CONTROL_ANSWER_S
+        assert ends.sender.overdue(ends.now) == ""
+        ends.answer(first.number, second.number)
+        ends.take_answers()
+    ends.now += 1_000.0
+    assert ends.sender.overdue(ends.now) == ""
+    ends.put("weather")
+    ends.written()
+    ends.now += 1_000.0
+    assert ends.sender.overdue(ends.now) == ""  # a copy is answered once there is room for it
+    ends.put_control("i")
+    ends.written()
+    ends.now += CONTROL_ANSWER_S + 1.0
+    assert ends.sender.overdue(ends.now) == "no answer to a control within 60 s"
+    ends.reconnect()
+    assert ends.sender.overdue(ends.now) == ""
+
+
+def test_controls_that_wait_count_until_they_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "CONTROL_BYTES_MAX", 1_000)
+    ends = Ends()
+    for _ in range(100):
+        for _ in range(5):
+            ends.put_control("interest")
+        assert ends.sender.overdue(ends.now) == ""
+        written = ends.written()
+        for unit in written:
+            ends.receiver.arrived(unit, 0)
+        ends.answer(*(unit.number for unit in written))
+        ends.take_answers()
+    for _ in range(6):
+        ends.put_control("interest")
+    assert ends.sender.overdue(ends.now) == "more than 1000 bytes of controls wait for it"
 
 
 def test_an_acknowledgement_carries_four_stamps() -> None:
