@@ -34,12 +34,13 @@ class OwnLeaves:
         hashes: of the buckets, as they were sealed.
         buckets: the same as they are told, to whoever may have every name.
         is_changed: there is something to be sealed.
+        has_new_rules: some of that are rules of links.
     """
 
     def __init__(self) -> None:
         self.hashes: Hashes = {}
         self.buckets: list[bytes] = [b""] * BUCKETS
-        self.is_changed = False
+        self.is_changed = self.has_new_rules = False
         self._secret = b""
         self._kinds: dict[str, set[str]] = {}  # modes, by name
         self._rules: dict[str, PeerRules] = {}
@@ -78,6 +79,7 @@ class OwnLeaves:
             return
         before, self._rules = set(_rules(self._rules)), dict(peers)
         now = set(_rules(self._rules))
+        self.has_new_rules |= now != before
         for kind, name, peer in before - now:
             self._put((name, f"{kind} {peer}"), None)
         for kind, name, peer in now - before:
@@ -110,7 +112,7 @@ class OwnLeaves:
             self._weights[index] = bucket.weight
         self.hashes = {index: hash for index, hash in hashes.items() if hash}
         self._stale.clear()
-        self.is_changed = False
+        self.is_changed = self.has_new_rules = False
         if (
             max(map(len, self.buckets)) > BUCKET_BYTES_MAX
             or max(map(len, self._leaves)) > BUCKET_LEAVES_MAX

@@ -36,6 +36,10 @@ WANTS_PER_S: Final = 0.25
 WANTS_AT_ONCE: Final = 50.0
 """Pieces that are said of wants as they change, beside those of every `SPACING_S`."""
 
+WANTS_BYTES_PER_S: Final = 2.0**15
+WANTS_BYTES_AT_ONCE: Final = 2.0**21
+"""Of the buckets in which wants have changed: a single one that comes or goes has its whole bucket told."""
+
 NEVER: Final = -math.inf
 
 
@@ -58,8 +62,9 @@ class Saying:
         self._said: SiteNews | None = None
         self._last: Version = (state.boot, 0)  # as far as it knows
         self._said_at = NEVER
-        self._quiet_until = self._wants_quiet_until = NEVER
+        self._quiet_until = self._wants_quiet_until = self._bytes_quiet_until = NEVER
         self._allowance = Allowance(WANTS_PER_S, WANTS_AT_ONCE)
+        self._bytes_allowance = Allowance(WANTS_BYTES_PER_S, WANTS_BYTES_AT_ONCE)
         self._is_stale = False  # it is to say its news anew, whether or not anything has changed
 
     # -- what changes -----------------------------------------------------------------------------
@@ -115,16 +120,20 @@ class Saying:
         due_at = NEVER
         if self._said is not None and not self._is_stale:
             due_at = self._said_at + EVERY_S
-            if self._said.links != links:
+            if self._said.links != links or self._leaves.has_new_rules:
                 due_at = min(due_at, self._quiet_until)
             if self._leaves.is_changed:
                 due_at = min(due_at, self._wants_quiet_until)
         if due_at > now:
             self.due_at = due_at
             return None
-        return self._say(now, self._notary, links)
+        news = self._say(now, self._notary, links)
+        if self._leaves.is_changed:
+            self._due(self._wants_quiet_until)
+        return news
 
     def _say(self, now: float, notary: Notary, links: tuple[LinkNews, ...]) -> KnownNews | None:
+        is_sealed = self._is_stale or self._leaves.has_new_rules or now >= self._bytes_quiet_until
         self._said_at, self._is_stale = now, False
         boot, number = self._last
         number = max(number + 1, int(now * 1_000))
@@ -133,17 +142,21 @@ class Saying:
         if boot > NUMBER_MAX:  # whoever had its key has said the last that can be said
             return None
         self._last = boot, number
-        digest = self._leaves.seal()
+        digest = self._leaves.seal() if is_sealed or self._said is None else self._said.wants
         statement = SiteNews(self._state.server, boot, number, links, digest, self._features)
         signed = notary.sign(write_statement(statement))
         if signed is None:
             return None
         self._said = statement
-        self.hashes = self._leaves.hashes if digest is not None else {}
+        before, self.hashes = self.hashes, self._leaves.hashes if digest is not None else {}
+        changed = (index for index, hash in self.hashes.items() if before.get(index) != hash)
+        owed_s = self._bytes_allowance.spend(now, sum(len(self.bucket(index).data) for index in changed))
+        self._bytes_quiet_until = now + owed_s
         count = pieces(signed)
         self._quiet_until = now + SPACING_S * count
         may_go_on = self._allowance.take(now, count)
-        self._wants_quiet_until = now + WANTS_SPACING_S if may_go_on else self._quiet_until
+        spaced = now + WANTS_SPACING_S if may_go_on else self._quiet_until
+        self._wants_quiet_until = max(spaced, self._bytes_quiet_until)
         return KnownNews(statement, signed, now, "")
 
 

@@ -3,7 +3,8 @@
     a link of this site comes or goes,    it says so to all its peers: a new number, signed; at most one
     or an hour is over                    in `SPACING_S`
     it wants something else               it says so at once, with the buckets of its leaves that have
-                                          changed; if that goes on, as often as of links
+                                          changed; if that goes on, as often as of links, and so that the
+                                          buckets are 32 KiB a second
     a peer tells news                     not later than what is known: dropped. Else, if its site has signed
                                           it: kept, on disk, and told to every other peer that has not got it
     a peer tells a bucket                 kept, on disk, if its hash is in what is known of the site, and
@@ -84,7 +85,7 @@ WANTS_AT_ONCE: Final = 128.0 * 2**20
 
 SITE_WANTS_PER_S: Final = 2.0**16
 SITE_WANTS_AT_ONCE: Final = 16.0 * 2**20
-"""Bytes of buckets that one site may change."""
+"""Bytes of buckets that one site may change: twice what it does, and more than all that it may want."""
 
 ASKS_PER_S: Final = 0.2
 ASKS_AT_ONCE: Final = 20.0

@@ -304,6 +304,20 @@ MUTATIONS = [
         tests=(TESTS,),
     ),
     Mutation(
+        name="a site that wants much tells its buckets more often than others take them",
+        file=SAYING,
+        old="self._bytes_quiet_until = now + owed_s",
+        new="self._bytes_quiet_until = now",
+        tests=(TESTS,),
+    ),
+    Mutation(
+        name="news of links brings wants before they are due",
+        file=SAYING,
+        old="or now >= self._bytes_quiet_until",
+        new="or True",
+        tests=(TESTS,),
+    ),
+    Mutation(
         name="a way is shown over a link that one of its ends has not",
         file="routing/federation/reach.py",
         old="if peer not in said or site in said[peer]:",

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from routing.errors import Refusal
-from routing.federation import own_leaves, spreading
+from routing.federation import own_leaves, saying, spreading
 from routing.federation.saying import EVERY_S, PIECE_BYTES, SPACING_S, WANTS_AT_ONCE, WANTS_PER_S
 from routing.numbers import NUMBER_MAX
 from routing.peering.copies import PeerRules
@@ -19,7 +19,7 @@ from routing.peering.decisions import (
     TellNews,
     TellWants,
 )
-from routing.peering.leaves import NumberedBucket, read_bucket, write_digest
+from routing.peering.leaves import BUCKET_BYTES_MAX, BUCKETS, NumberedBucket, read_bucket, write_digest
 from routing.peering.news import (
     CERTIFICATE_BYTES_MAX,
     LINKS_MAX,
@@ -456,6 +456,39 @@ class TestWants:
             count += len(site.said())
         assert 100 <= count <= WANTS_AT_ONCE + 200.0 * (WANTS_PER_S + 1 / SPACING_S) + 5
         assert WANTS_PER_S + 1 / SPACING_S < spreading.SAID_PER_S
+
+    def test_who_wants_much_tells_no_more_than_others_take_though_its_wants_and_links_change_all_the_time(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(saying, "WANTS_BYTES_PER_S", 200.0)
+        monkeypatch.setattr(saying, "WANTS_BYTES_AT_ONCE", 10_000.0)
+        site, seconds = Site("b", "c"), 300
+        for number in range(1_000):
+            site.spreading.note_want(("ALL", f"t{number}"), True)
+        site.tick(SPACING_S)
+        whole = sum(len(bucket.data) for told in site.told_to("b") for bucket in told.buckets)
+        bytes_told = links_told = 0
+        for number in range(seconds):
+            for mode in ("ALL", "ONE"):
+                site.spreading.note_want((mode, f"t{number}"), mode == "ONE")
+            site.router.federation.link_down("c") if number % 2 else site.link_up("c")
+            site.tick(1.0)
+            news = site.told_to("b")
+            bytes_told += sum(len(bucket.data) for told in news for bucket in told.buckets)
+            links_told += len(news)
+        assert 100.0 * seconds < bytes_told < 10_000.0 + whole + 200.0 * seconds
+        assert links_told > seconds / SPACING_S / 2
+        site.tick(300.0)
+        same = Site("b")
+        for number in range(1_000):
+            same.spreading.note_want(("ONE" if number < seconds else "ALL", f"t{number}"), True)
+        same.tick(SPACING_S)
+        assert site.spreading.known["a"].statement.wants == same.spreading.known["a"].statement.wants
+
+    def test_what_a_site_says_is_taken_by_all(self) -> None:
+        assert 2 * saying.WANTS_BYTES_PER_S <= spreading.SITE_WANTS_PER_S
+        whole = BUCKETS * BUCKET_BYTES_MAX
+        assert saying.WANTS_BYTES_AT_ONCE + whole <= spreading.SITE_WANTS_AT_ONCE
 
     def test_a_peer_may_tell_only_so_many_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(spreading, "WANTS_AT_ONCE", 100.0)
