@@ -2,7 +2,7 @@
 
 A site signs the hash of each bucket of its leaves (`routing.peering.leaves`). A bucket is kept if its hash
 is one that the site has signed last; until it is here, it is not known whether that site wants a topic that
-falls into it, and of all others it is.
+falls into it, and of all others it is. A site that wants more than others keep of it keeps buckets back.
 
 What is hidden in a bucket counts as not wanted. A site hides from a peer only what may not come from there,
 so a name is hidden from a site only where no way on which its messages could reach who wants it leads there:
@@ -126,7 +126,7 @@ class KnownWants:
 
         None of those is missing that have said what they want, and that such a message could reach over links
         whose rules let it pass: see the head. A site that does not say what it wants (one of an earlier
-        version, or that wants too much) is not among them; `tells` knows those that do. Nor is one of which a
+        version) is not among them; `tells` knows those that do. Nor is one of which a
         bucket that could tell it is not here yet; `unsure` knows these.
 
         To be read at once: it may change with what is heard next. Costs a look-up where the same was asked
@@ -262,7 +262,9 @@ class KnownWants:
             return "known"
         data = write_bucket(bucket)
         if not self._has_room(known, before, bucket, data, len(known.buckets.get(index, b""))):
-            return "too much"
+            self._drop_stale(site, known, index)
+            if not self._has_room(known, before, bucket, data, len(known.buckets.get(index, b""))):
+                return "too much"
         self._replace(site, known, index, data, bucket)
         self._note_lacking(site, known, index)
         return "new" if is_new else "more"
@@ -294,6 +296,11 @@ class KnownWants:
             and known.weight + more <= SITE_LEAVES_MAX
             and (patterns <= PATTERNS_MAX or not any(is_pattern(leaf.name) for leaf in bucket.leaves))
         )
+
+    def _drop_stale(self, site: str, known: _Site, index: int) -> None:
+        """Drop what is here of buckets that have changed since, but of this one: others may never come."""
+        for each in [each for each in known.held if each != index and known.lacks(each)]:
+            self._replace(site, known, each, b"", Bucket())
 
     def _note_lacking(self, site: str, known: _Site, index: int) -> None:
         lacking = self._lacking[index]

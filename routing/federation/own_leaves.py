@@ -1,4 +1,8 @@
-"""What this site says of what it wants, and of the rules of its links: its own leaves, in their buckets."""
+"""What this site says of what it wants, and of the rules of its links: its own leaves, in their buckets.
+
+A bucket that is more than others take is kept back: its hash is signed, and it is told to nobody. So this
+site passes for one that wants each topic that falls into it, and says of all others what is so.
+"""
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
@@ -32,21 +36,21 @@ class OwnLeaves:
 
     Attributes:
         hashes: of the buckets, as they were sealed.
-        buckets: the same as they are told, to whoever may have every name.
         is_changed: there is something to be sealed.
         has_new_rules: some of that are rules of links.
     """
 
     def __init__(self) -> None:
         self.hashes: Hashes = {}
-        self.buckets: list[bytes] = [b""] * BUCKETS
         self.is_changed = self.has_new_rules = False
         self._secret = b""
         self._kinds: dict[str, set[str]] = {}  # modes, by name
         self._rules: dict[str, PeerRules] = {}
         self._leaves: list[dict[_Said, Leaf]] = [{} for _ in range(BUCKETS)]
         self._stale: set[int] = set()
+        self._sealed: list[bytes] = [b""] * BUCKETS
         self._weights = [0] * BUCKETS
+        self._kept_back: set[int] = set()
 
     def set_secret(self, secret: bytes) -> None:
         """By which salts are made: with another one all hashes are others."""
@@ -102,28 +106,44 @@ class OwnLeaves:
         self._stale.add(index)
         self.is_changed = True
 
-    def seal(self) -> bytes | None:
-        """From now on what is wanted now is said; its digest. None where it is too much to be said."""
+    def seal(self) -> bytes:
+        """From now on what is wanted now is said; its digest."""
         hashes = dict(self.hashes)
         for index in self._stale:
             bucket = Bucket(tuple(self._leaves[index].values()))
             hashes[index] = hash_of(bucket.hashes)
-            self.buckets[index] = write_bucket(bucket) if bucket.leaves else b""
+            self._sealed[index] = write_bucket(bucket) if bucket.leaves else b""
             self._weights[index] = bucket.weight
         self.hashes = {index: hash for index, hash in hashes.items() if hash}
+        self._keep_back()
         self._stale.clear()
         self.is_changed = self.has_new_rules = False
-        if (
-            max(map(len, self.buckets)) > BUCKET_BYTES_MAX
-            or max(map(len, self._leaves)) > BUCKET_LEAVES_MAX
-            or sum(self._weights) > SITE_LEAVES_MAX
-        ):
-            return None
         return write_digest(self.hashes)
 
+    def _keep_back(self) -> None:
+        """Find the buckets that are too much to be told: large ones, or with all others more than is kept.
+
+        Of the latter those that have changed come last, and the largest of them: what others have, and is the
+        same still, counts there.
+        """
+        kept_back = {
+            index
+            for index, leaves in enumerate(self._leaves)
+            if len(leaves) > BUCKET_LEAVES_MAX or len(self._sealed[index]) > BUCKET_BYTES_MAX
+        }
+        is_new = self._kept_back | self._stale
+        order = sorted(self.hashes, key=lambda index: (index in is_new, self._weights[index]))
+        weight = 0
+        for index in order:
+            if weight + self._weights[index] > SITE_LEAVES_MAX:
+                kept_back.add(index)
+            elif index not in kept_back:
+                weight += self._weights[index]
+        self._kept_back = kept_back
+
     def bucket(self, index: int) -> NumberedBucket:
-        """One as it was sealed."""
-        return NumberedBucket(index, self.buckets[index])
+        """One as it was sealed; empty where it is kept back."""
+        return NumberedBucket(index, self._sealed[index] if index not in self._kept_back else b"")
 
 
 def _rules(peers: Mapping[str, PeerRules]) -> Iterable[tuple[LeafKind, str, str]]:

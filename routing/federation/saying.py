@@ -48,12 +48,13 @@ class Saying:
 
     Attributes:
         due_at: site time at which `tick` has something to do; `inf` for none.
-        hashes: of the buckets, as they were said; none where they are not.
+        hashes: of the buckets, as they were said.
     """
 
     def __init__(self, state: SiteState, peers: Mapping[str, Peer]) -> None:
         self.due_at = math.inf
         self.hashes: Hashes = {}
+        self._told: Hashes = {}
         self._state = state
         self._peers = peers
         self._notary: Notary | None = None
@@ -148,9 +149,8 @@ class Saying:
         if signed is None:
             return None
         self._said = statement
-        before, self.hashes = self.hashes, self._leaves.hashes if digest is not None else {}
-        changed = (index for index, hash in self.hashes.items() if before.get(index) != hash)
-        owed_s = self._bytes_allowance.spend(now, sum(len(self.bucket(index).data) for index in changed))
+        self.hashes = self._leaves.hashes
+        owed_s = self._bytes_allowance.spend(now, self._bytes_changed())
         self._bytes_quiet_until = now + owed_s
         count = pieces(signed)
         self._quiet_until = now + SPACING_S * count
@@ -158,6 +158,13 @@ class Saying:
         spaced = now + WANTS_SPACING_S if may_go_on else self._quiet_until
         self._wants_quiet_until = max(spaced, self._bytes_quiet_until)
         return KnownNews(statement, signed, now, "")
+
+    def _bytes_changed(self) -> int:
+        """Of the buckets that are told now and were not, or were others."""
+        before = self._told
+        sizes = {index: len(self.bucket(index).data) for index in self.hashes}
+        self._told = {index: self.hashes[index] for index, size in sizes.items() if size}
+        return sum(sizes[index] for index, hash in self._told.items() if before.get(index) != hash)
 
 
 def pieces(signed: SignedNews) -> float:

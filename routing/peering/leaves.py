@@ -37,7 +37,7 @@ DIGEST_BYTES_MAX: Final = _MASK_BYTES + BUCKETS * HASH_BYTES
 BUCKET_BYTES_MAX: Final = 200_000
 BUCKET_LEAVES_MAX: Final = 8_000
 SITE_LEAVES_MAX: Final = 100_000
-"""A pattern counts as so many as it has levels. Who wants more than one of these does not tell its wants."""
+"""A pattern counts as so many as it has levels. Who wants more keeps buckets back: see `OwnLeaves`."""
 
 HELD_BYTES_MAX: Final = 2 * BUCKET_BYTES_MAX
 """Of a bucket as it travels, and is kept with all names that are known."""

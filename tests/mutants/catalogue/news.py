@@ -318,6 +318,20 @@ MUTATIONS = [
         tests=(TESTS,),
     ),
     Mutation(
+        name="a site that wants too much tells it, and others refuse it",
+        file="routing/federation/own_leaves.py",
+        old="self._sealed[index] if index not in self._kept_back else",
+        new="self._sealed[index] if True else",
+        tests=(TESTS,),
+    ),
+    Mutation(
+        name="what a site wanted before keeps others from remembering what it wants now",
+        file=WANTS,
+        old="            self._drop_stale(site, known, index)\n",
+        new="",
+        tests=(TESTS,),
+    ),
+    Mutation(
         name="a way is shown over a link that one of its ends has not",
         file="routing/federation/reach.py",
         old="if peer not in said or site in said[peer]:",

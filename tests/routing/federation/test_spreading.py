@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from routing.errors import Refusal
-from routing.federation import own_leaves, saying, spreading
+from routing.federation import known_wants, own_leaves, saying, spreading
 from routing.federation.saying import EVERY_S, PIECE_BYTES, SPACING_S, WANTS_AT_ONCE, WANTS_PER_S
 from routing.numbers import NUMBER_MAX
 from routing.peering.copies import PeerRules
@@ -19,7 +19,7 @@ from routing.peering.decisions import (
     TellNews,
     TellWants,
 )
-from routing.peering.leaves import BUCKET_BYTES_MAX, BUCKETS, NumberedBucket, read_bucket, write_digest
+from routing.peering.leaves import BUCKET_BYTES_MAX, BUCKETS, NumberedBucket, bucket_of
 from routing.peering.news import (
     CERTIFICATE_BYTES_MAX,
     LINKS_MAX,
@@ -92,6 +92,31 @@ class Site:
         """What the site has said of itself since the last call."""
         stored = [d.news.statement for d in self.router.take() if isinstance(d, StoreNews)]
         return [statement for statement in stored if statement.site == "a"]
+
+
+class Talk:
+    """What the site `a` says, and what `b` makes of it."""
+
+    def __init__(self) -> None:
+        self._sites = Federation({("a", "b")})
+        self._sites.begin_news()
+        self._settle()
+
+    def _settle(self) -> None:
+        self._sites.pass_time(SPACING_S)
+        self._sites.settle()
+
+    def wants(self, name: str, *, wanted: bool = True) -> None:
+        """`a` wants a topic, or does no more."""
+        spreading = self._sites.routers["a"].federation.spreading
+        spreading.note_want(("ALL", name), wanted)
+        self._sites.take("a")
+        self._settle()
+
+    def known(self, topic: str) -> set[str] | None:
+        """Who wants it, as `b` knows; None where it does not."""
+        wants = self._sites.routers["b"].federation.known_wants
+        return None if wants.unsure(topic) else set(wants.wanting("ALL", topic))
 
 
 def test_a_site_says_which_of_its_links_are_up_and_says_it_again_once_that_changes() -> None:
@@ -520,36 +545,48 @@ class TestWants:
         assert site.who_wants("weather") == set()
         assert DiscardWants("x") in site.router.take()
 
-    def test_a_site_that_wants_too_much_does_not_say_what(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(own_leaves, "BUCKET_BYTES_MAX", 100)
-        site = Site("b")
-        for number in range(1_000):
-            site.spreading.note_want(("ALL", f"t{number}"), True)
-        site.said()
-        site.tick(SPACING_S)
-        (statement,) = site.said()
-        assert statement.wants is None
-        for number in range(1_000):
-            site.spreading.note_want(("ALL", f"t{number}"), False)
-        site.tick(SPACING_S)
-        (statement,) = site.said()
-        assert statement.wants == write_digest({})
-
-    def test_what_it_wants_is_told_again_when_it_says_again_what_it_wants(
+    def test_a_site_that_wants_too_much_passes_for_one_that_wants_what_falls_into_a_bucket(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        site = Site("b")
-        site.spreading.note_want(("ALL", "weather"), True)
-        site.tick(SPACING_S)
-        with monkeypatch.context() as at_most:
-            at_most.setattr(own_leaves, "SITE_LEAVES_MAX", 1)
-            site.spreading.note_want(("ALL", "sport"), True)
-            site.tick(SPACING_S)
-            assert site.said()[-1].wants is None
-        site.spreading.note_want(("ALL", "sport"), False)
-        site.tick(SPACING_S)
-        (told,) = [d.buckets for d in site.told_to("b")]
-        assert [leaf.name for bucket in told for leaf in read_bucket(bucket.data).leaves] == ["weather"]
+        """One client's topics, chosen so that they fall together: the site says still what else it wants."""
+        monkeypatch.setattr(own_leaves, "BUCKET_BYTES_MAX", 1_000)
+        many = [name for name in map("t{}".format, range(10_000)) if bucket_of(name) == 0][:100]
+        say, other = Talk(), next(name for name in map("u{}".format, range(100)) if bucket_of(name))
+        for name in (other, *many):
+            say.wants(name)
+        assert say.known(other) == {"a"}
+        assert [say.known(name) for name in many] == [None] * 100
+        for name in many[1:]:
+            say.wants(name, wanted=False)
+        assert (say.known(other), say.known(many[0]), say.known(many[1])) == ({"a"}, {"a"}, set())
+
+    def test_all_that_a_site_wants_beyond_what_others_keep_of_it_falls_into_buckets_that_are_not_told(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for where in (own_leaves, known_wants):
+            monkeypatch.setattr(where, "SITE_LEAVES_MAX", 100)
+        say, names = Talk(), [f"t{number}" for number in range(200)]
+        for name in names:
+            say.wants(name)
+        assert {str(say.known(name)) for name in names} == {"{'a'}", "None"}
+        assert 80 <= [say.known(name) for name in names].count({"a"}) <= 100
+        for name in names[:50]:
+            say.wants(name, wanted=False)
+            say.wants(name.replace("t", "u"))
+        known = [name for name in names[50:] if say.known(name)]
+        assert len(known) >= 40
+        for name in names[100:]:
+            say.wants(name, wanted=False)
+        assert [say.known(name) for name in names[50:100]] == [{"a"}] * 50
+
+    def test_what_it_wants_is_told_again_when_it_says_again_what_it_wants(self) -> None:
+        site, buckets = Site("b", "c"), wanted("weather")
+        site.told_to("c")
+        for number in (1, 3):
+            site.spreading.hear(site.now, "b", said("x", number, wants=buckets), 0.0, buckets)
+            assert [told.buckets for told in site.told_to("c")] == [tuple(buckets)]
+            site.hear("b", said("x", number + 1))
+            assert [told.buckets for told in site.told_to("c")] == [()]
 
     def test_what_a_site_wants_that_was_forgotten_is_told_when_it_comes_back(self) -> None:
         site, buckets = Site("b", "c"), wanted("weather")
