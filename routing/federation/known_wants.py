@@ -213,6 +213,13 @@ class KnownWants:
             return {}
         return {index: each for index, each in known.held.items() if index not in known.hidden}
 
+    def needs(self, site: str, index: int) -> bool:
+        """Whether a bucket of a site is not here, or not with all that is in it."""
+        known = self._sites.get(site)
+        if known is None or index not in known.hashes:
+            return False
+        return known.lacks(index) or index in known.hidden
+
     # -- what is heard ----------------------------------------------------------------------------
 
     def say(self, statement: SiteNews) -> list[int]:

@@ -11,7 +11,9 @@
                                           told to every other peer that has not got it
     a link comes up                       each end tells which news and buckets it has, and then what the
                                           other lacks
-    something is lacking                  each minute it is asked for again
+    something is lacking                  each minute it is asked for again, of another peer each time
+    something was refused for its rate,   it is asked for again, of who told it: after a minute, and ever less
+    or for the trust in its site          often; at once where others are trusted than before
 
 So after any partition all that can reach each other know the same, but for names that the rules of a link
 hide. News of which nothing later has come for `RouterSettings.news_kept_s` is forgotten; its age travels with
@@ -38,6 +40,7 @@ from routing.errors import Refusal
 from routing.federation.allowance import Allowance
 from routing.federation.forwarding import Peer
 from routing.federation.known_wants import KnownWants
+from routing.federation.missed import NEWS, Missed
 from routing.federation.news_peer import NewsPeer, as_told, in_controls
 from routing.federation.saying import Saying, pieces
 from routing.federation.telling import EVERYTHING
@@ -52,7 +55,15 @@ from routing.peering.decisions import (
     TellNews,
     TellWants,
 )
-from routing.peering.leaves import BEGINNING_BYTES, Hashes, NumberedBucket, is_digest, write_digest
+from routing.peering.leaves import (
+    BEGINNING_BYTES,
+    Hashes,
+    NumberedBucket,
+    is_digest,
+    read_bucket,
+    write_bucket,
+    write_digest,
+)
 from routing.peering.news import (
     KnownNews,
     NewsVersion,
@@ -130,7 +141,8 @@ class Spreading:
         self._asks: dict[str, Allowance] = {}  # by peer
         self._sayings: dict[str, Allowance] = {}  # by site
         self._wants_said: dict[str, Allowance] = {}  # bytes, by site
-        self._missed: dict[str, str] = {}  # sites whose news was too much for a while, and who told it
+        self._missed = Missed()
+        self._turns: dict[str, int] = {}  # how often was asked for what is lacking, by site
         self._bytes = 0
 
     def set_notary(self, now: float, notary: Notary, features: tuple[str, ...] = ()) -> list[tuple[str, str]]:
@@ -139,10 +151,13 @@ class Spreading:
         `features`: what this site says in its news that it knows.
         """
         self._notary = notary
+        self._missed.hurry()
         refused = []
         for site, known in list(self.known.items()):
             if (why := notary.refusal(site, known.signed)) is not None:
                 self._forget(site, is_doubted=True)
+                for peer in (known.source,) if known.source in self._links else self._links:
+                    self._missed.note(peer, site)
                 refused.append((site, why))
         self._saying.set_notary(notary, features)
         return refused
@@ -182,6 +197,7 @@ class Spreading:
     def link_down(self, name: str) -> None:
         """It is gone."""
         self._links.pop(name, None)
+        self._missed.forget(name)
         self.note_links()
 
     def peer_removed(self, name: str) -> None:
@@ -252,7 +268,7 @@ class Spreading:
         if not self._checks.setdefault(peer, Allowance(CHECKS_PER_S, CHECKS_AT_ONCE)).take(now):
             return self._miss(site, peer, "it tells more than it may")
         if (why := notary.refusal(site, signed)) is not None:
-            return why
+            return self._miss(site, peer, why)
         link.note(site, statement.version)
         if site == self._state.server:
             self._saying.pass_by(statement.version)
@@ -262,7 +278,7 @@ class Spreading:
         sayings = self._sayings.setdefault(site, Allowance(SAID_PER_S, SAID_AT_ONCE))
         if not sayings.take(now, pieces(signed)):
             return self._miss(site, peer, "its site says something more often than it may")
-        self._missed.pop(site, None)
+        self._missed.note_news(site)
         news = KnownNews(statement, signed, said_at, peer)
         self._keep(news)
         refusal = self._take(now, peer, news, buckets)
@@ -294,12 +310,15 @@ class Spreading:
         told = self._wants_told.setdefault(peer, Allowance(WANTS_PER_S, WANTS_AT_ONCE))
         said = self._wants_said.setdefault(site, Allowance(SITE_WANTS_PER_S, SITE_WANTS_AT_ONCE))
         for bucket in buckets:
-            size = len(bucket.data)
-            if not told.take(now, size):
-                return "it tells more wants than it may"
+            if not told.take(now, len(bucket.data)):
+                refusal = self._miss(site, peer, "it tells more wants than it may", bucket.index)
+                continue
             is_lacking = self.wants.is_lacking(site, bucket.index)
+            size = len(write_bucket(read_bucket(bucket.data))) if is_lacking else 0
             if is_lacking and not said.take(now, size):
-                return "its site changes its wants more often than it may"
+                why = "its site changes its wants more often than it may"
+                refusal = self._miss(site, peer, why, bucket.index)
+                continue
             taken = self.wants.take(site, bucket.index, bucket.data)
             if taken == "unsigned":
                 refusal = UNSIGNED
@@ -311,6 +330,7 @@ class Spreading:
                 refusal = "no more wants are remembered"
             else:
                 self._links[peer].note_bucket(site, bucket.index, self.wants.hashes(site)[bucket.index])
+                self._missed.note_bucket(peer, site, bucket.index)
             if taken in ("new", "more"):
                 self._state.out.append(StoreWants(site, self._bucket(site, bucket.index)))
             if taken == "more":
@@ -319,9 +339,8 @@ class Spreading:
                         self._tell_buckets(other, known, (bucket.index,))
         return refusal
 
-    def _miss(self, site: str, peer: str, why: str) -> str:
-        if len(self._missed) < SITES_MAX:
-            self._missed[site] = peer
+    def _miss(self, site: str, peer: str, why: str, index: int = NEWS) -> str:
+        self._missed.note(peer, site, index)
         return why
 
     def _has_room(self, site: str, signed: SignedNews) -> bool:
@@ -446,14 +465,19 @@ class Spreading:
         self._ask()
 
     def _ask(self) -> None:
-        """Ask those who have told news of sites for what is lacking of it."""
-        sources = {site: known.source for site, known in self.known.items() if self.wants.lacks(site)}
-        sources |= self._missed
-        self._missed.clear()
+        """Ask for what was missed who told it; for what is lacking all in turn, first who told the news."""
+        to_ask = self._missed.due(self.wants.needs)
+        lacking = [site for site in self.known if self.wants.lacks(site)]
+        self._turns = {site: self._turns.get(site, -1) + 1 for site in lacking}
+        for site, turn in self._turns.items():
+            source = self.known[site].source
+            peers = sorted(self._links, key=lambda peer: peer != source)
+            if peers:
+                to_ask.add((peers[turn % len(peers)], site))
         asked: dict[str, list[NewsVersion]] = {}
-        for site, source in sources.items():
-            peer = source if source in self._links else next(iter(self._links), None)
-            if peer is not None and self._links[peer].is_open:
+        for peer, site in sorted(to_ask):
+            link = self._links.get(peer)
+            if link is not None and link.is_open:
                 asked.setdefault(peer, []).append(self._has(site))
         self._state.out += (TellKnownNews(peer, has) for peer, has in asked.items())
 

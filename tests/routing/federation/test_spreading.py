@@ -2,12 +2,13 @@
 
 import random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from routing.errors import Refusal
-from routing.federation import known_wants, own_leaves, saying, spreading
+from routing.federation import known_wants, missed, own_leaves, saying, spreading
 from routing.federation.saying import EVERY_S, PIECE_BYTES, SPACING_S, WANTS_AT_ONCE, WANTS_PER_S
 from routing.numbers import NUMBER_MAX
 from routing.peering.copies import PeerRules
@@ -19,7 +20,15 @@ from routing.peering.decisions import (
     TellNews,
     TellWants,
 )
-from routing.peering.leaves import BUCKET_BYTES_MAX, BUCKETS, NumberedBucket, bucket_of
+from routing.peering.leaves import (
+    BUCKET_BYTES_MAX,
+    BUCKETS,
+    NumberedBucket,
+    bucket_of,
+    read_bucket,
+    write_bucket,
+)
+from routing.peering.leaves import told as as_told
 from routing.peering.news import (
     CERTIFICATE_BYTES_MAX,
     LINKS_MAX,
@@ -428,6 +437,73 @@ class TestWants:
         ((_, one),) = site.asked()
         assert one.number == 3
 
+    def test_wants_are_asked_for_of_another_peer_each_time(self) -> None:
+        site = Site("b", "c", "d")
+        site.hear("c", said("x", 1, wants=wanted("weather")))
+        asked = []
+        site.router.take()
+        for _ in range(6):
+            site.tick(60.0)
+            asked += [peer for peer, _ in site.asked()]
+        assert asked == ["c", "b", "d"] * 2
+        site.router.federation.link_down("c")
+        site.router.take()
+        for _ in range(4):
+            site.tick(60.0)
+        assert {peer for peer, _ in site.asked()} == {"b", "d"}
+
+    def test_wants_that_were_refused_are_asked_for_of_who_told_them(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The other peer hides the name, so that nothing seems to be lacking."""
+        monkeypatch.setattr(spreading, "WANTS_AT_ONCE", 30.0)
+        monkeypatch.setattr(spreading, "WANTS_PER_S", 1.0)
+        site, buckets = Site("b", "c"), wanted("weather")
+        site.spreading.hear(site.now, "b", said("y", 1, wants=buckets), 0.0, buckets)
+        news = said("x", 1, wants=buckets)
+        hidden = [
+            NumberedBucket(one.index, write_bucket(as_told(read_bucket(one.data), lambda leaf: False)))
+            for one in buckets
+        ]
+        site.spreading.hear(site.now, "c", news, 0.0, hidden)
+        assert site.spreading.hear(site.now, "b", news, 0.0, buckets) == "it tells more wants than it may"
+        assert site.who_wants("weather") == {"y"}
+        site.asked()
+        site.tick(60.0)
+        ((peer, one),) = site.asked()
+        assert (peer, one.site) == ("b", "x")
+        assert site.spreading.hear_wants(site.now, "b", "x", (1, 1), buckets) == ""
+        assert site.who_wants("weather") == {"x", "y"}
+        site.tick(3_600.0)
+        assert [one for one in site.asked() if one[1].site == "x"] == []
+
+    def test_who_writes_the_wants_of_a_site_longer_than_they_are_takes_no_more_from_it(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        buckets = wanted("weather")
+        monkeypatch.setattr(spreading, "SITE_WANTS_AT_ONCE", float(len(buckets[0].data)))
+        site = Site("b")
+        ((leaf,), hidden) = msgspec.msgpack.decode(buckets[0].data)
+        longer = msgspec.msgpack.encode([[leaf], hidden, bytes(10_000)])
+        news = said("x", 1, wants=buckets)
+        assert site.spreading.hear(site.now, "b", news, 0.0, [NumberedBucket(buckets[0].index, longer)]) == ""
+        assert site.who_wants("weather") == {"x"}
+
+    def test_one_peer_that_forges_names_keeps_nothing_from_being_asked_of_others(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(missed, "MISSED_MAX", 5)
+        site = Site("b", "c")
+        for number in range(20):
+            site.hear("b", said(f"x{number}", 1, by="b"))
+        site.notary.distrusted.add("y")
+        site.hear("c", said("y", 1))
+        site.router.take()
+        site.tick(60.0)
+        asked = site.asked()
+        assert [one.site for peer, one in asked if peer == "c"] == ["y"]
+        assert len([peer for peer, _ in asked if peer == "b"]) == 5
+
     def test_who_asks_is_told_what_it_lacks_and_only_so_often(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(spreading, "ASKS_AT_ONCE", 3.0)
         site, buckets = Site("b", "c"), wanted("weather")
@@ -649,6 +725,36 @@ class TestComingBack:
         assert [one for one, _ in refused] == ["y"]
         assert set(router.federation.spreading.known) == {"x"}
         assert DiscardNews("y") in router.take()
+
+    def test_who_was_not_trusted_for_a_while_is_asked_for_and_ever_less_often(self) -> None:
+        site = Site("b", "c")
+        site.notary.distrusted.add("x")
+        assert site.hear("c", said("x", 1)) == "its certificate is revoked"
+        asked = []
+        site.router.take()
+        for _ in range(200):
+            site.tick(60.0)
+            asked.append([(peer, one.site) for peer, one in site.asked()])
+        assert [minute for minute, one in enumerate(asked, 1) if one == [("c", "x")]][:4] == [1, 3, 7, 15]
+        assert asked.count([]) == 190
+        site.notary.distrusted.clear()
+        site.spreading.set_notary(site.now, site.notary)
+        site.tick(60.0)
+        assert [(peer, one.site) for peer, one in site.asked()] == [("c", "x")]
+        site.hear("c", said("x", 1))
+        site.tick(3_600.0)
+        assert [one for one in site.asked() if one[1].site == "x"] == []
+
+    def test_who_is_doubted_is_asked_for(self) -> None:
+        site = Site("b", "c")
+        site.hear("c", said("x", 1))
+        site.notary.distrusted.add("x")
+        site.spreading.set_notary(site.now, site.notary)
+        site.notary.distrusted.clear()
+        site.spreading.set_notary(site.now, site.notary)
+        site.router.take()
+        site.tick(60.0)
+        assert [(peer, one.site) for peer, one in site.asked()] == [("c", "x")]
 
     def test_who_is_trusted_no_more_is_forgotten(self) -> None:
         site = Site("b")
