@@ -20,6 +20,7 @@ from routing.peering.leaves import (
     BUCKETS,
     HELD_BYTES_MAX,
     SITE_LEAVES_MAX,
+    SITE_PATTERNS_MAX,
     TOPIC_BUCKETS,
     Bucket,
     Hashes,
@@ -82,6 +83,7 @@ class _Site:
         "hidden",
         "leaves",
         "limited",
+        "patterns",
         "rules",
         "was_whole",
         "weight",
@@ -94,7 +96,7 @@ class _Site:
         self.hidden: frozenset[int] = frozenset()
         self.alone: dict[str, None] = {site: None}
         self.was_whole = True
-        self.leaves = self.rules = self.weight = 0
+        self.leaves = self.patterns = self.rules = self.weight = 0
         self.limited: frozenset[tuple[str, str]] = frozenset()
 
     def lacks(self, index: int) -> bool:
@@ -268,9 +270,12 @@ class KnownWants:
         if not is_new and len(bucket.hidden) >= len(before.hidden):
             return "known"
         data = write_bucket(bucket)
-        if not self._has_room(known, before, bucket, data, len(known.buckets.get(index, b""))):
+        if len(data) > HELD_BYTES_MAX:
+            return "too much"
+        more_bytes = len(data) - len(known.buckets.get(index, b""))
+        if not self._has_room(site, known, before, bucket, more_bytes):
             self._drop_stale(site, known, index)
-            if not self._has_room(known, before, bucket, data, len(known.buckets.get(index, b""))):
+            if not self._has_room(site, known, before, bucket, more_bytes):
                 return "too much"
         self._replace(site, known, index, data, bucket)
         self._note_lacking(site, known, index)
@@ -293,16 +298,27 @@ class KnownWants:
     def _read(self, known: _Site, index: int) -> Bucket:
         return read_bucket(known.buckets[index]) if index in known.buckets else Bucket()
 
-    def _has_room(self, known: _Site, before: Bucket, bucket: Bucket, data: bytes, had_bytes: int) -> bool:
+    def _has_room(self, site: str, known: _Site, before: Bucket, bucket: Bucket, more_bytes: int) -> bool:
+        """Whether a bucket fits into the bounds; one that is no more than that before it always does."""
         more = bucket.weight - before.weight
-        patterns = sum(map(len, self._patterns.values()))
+        more_patterns = bucket.patterns - before.patterns
         return (
-            len(data) <= HELD_BYTES_MAX
-            and self._bytes + len(data) - had_bytes <= BYTES_MAX
-            and self._weight + more <= LEAVES_MAX
-            and known.weight + more <= SITE_LEAVES_MAX
-            and (patterns <= PATTERNS_MAX or not any(is_pattern(leaf.name) for leaf in bucket.leaves))
+            _fits(self._bytes, more_bytes, BYTES_MAX)
+            and _fits(self._weight, more, LEAVES_MAX)
+            and _fits(known.weight, more, SITE_LEAVES_MAX)
+            and _fits(known.patterns, more_patterns, SITE_PATTERNS_MAX)
+            and self._has_room_for_patterns(site, before, bucket)
         )
+
+    def _has_room_for_patterns(self, site: str, before: Bucket, bucket: Bucket) -> bool:
+        """Of a pattern of each mode there is one, however many sites want it."""
+        count = sum(map(len, self._patterns.values()))
+        if count + 2 * bucket.patterns <= PATTERNS_MAX:
+            return True
+        was, now = _patterns(before), _patterns(bucket)
+        come = sum(self._patterns[kind].get(name) is None for kind, name in now - was)
+        gone = sum((self._patterns[kind].get(name) or {}).keys() == {site} for kind, name in was - now)
+        return _fits(count, come - gone, PATTERNS_MAX)
 
     def _drop_stale(self, site: str, known: _Site, index: int) -> None:
         """Drop what is here of buckets that have changed since, but of this one: others may never come."""
@@ -328,6 +344,7 @@ class KnownWants:
         known.leaves += len(bucket.leaves) - len(before.leaves)
         known.rules += sum(bool(leaf.peer) for leaf in bucket.leaves)
         known.rules -= sum(bool(leaf.peer) for leaf in before.leaves)
+        known.patterns += bucket.patterns - before.patterns
         more = bucket.weight - before.weight
         known.weight += more
         self._weight += more
@@ -398,3 +415,12 @@ def _said(leaves: Iterable[Leaf]) -> Iterable[tuple[str, str, str]]:
     for leaf in leaves:
         for kind in ("ALL", "ONE") if leaf.kind == "BOTH" else (leaf.kind,):
             yield kind, leaf.name, leaf.peer
+
+
+def _patterns(bucket: Bucket) -> set[tuple[str, str]]:
+    """Those that are wanted, by mode."""
+    return {(kind, name) for kind, name, peer in _said(bucket.leaves) if not peer and is_pattern(name)}
+
+
+def _fits(count: int, more: int, at_most: int) -> bool:
+    return more <= 0 or count + more <= at_most

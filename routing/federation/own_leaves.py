@@ -15,6 +15,7 @@ from routing.peering.leaves import (
     BUCKETS,
     SALT_BYTES,
     SITE_LEAVES_MAX,
+    SITE_PATTERNS_MAX,
     Bucket,
     Hashes,
     Leaf,
@@ -50,6 +51,7 @@ class OwnLeaves:
         self._stale: set[int] = set()
         self._sealed: list[bytes] = [b""] * BUCKETS
         self._weights = [0] * BUCKETS
+        self._patterns = [0] * BUCKETS
         self._kept_back: set[int] = set()
 
     def set_secret(self, secret: bytes) -> None:
@@ -113,7 +115,7 @@ class OwnLeaves:
             bucket = Bucket(tuple(self._leaves[index].values()))
             hashes[index] = hash_of(bucket.hashes)
             self._sealed[index] = write_bucket(bucket) if bucket.leaves else b""
-            self._weights[index] = bucket.weight
+            self._weights[index], self._patterns[index] = bucket.weight, bucket.patterns
         self.hashes = {index: hash for index, hash in hashes.items() if hash}
         self._keep_back()
         self._stale.clear()
@@ -133,12 +135,13 @@ class OwnLeaves:
         }
         is_new = self._kept_back | self._stale
         order = sorted(self.hashes, key=lambda index: (index in is_new, self._weights[index]))
-        weight = 0
+        weight = patterns = 0
         for index in order:
-            if weight + self._weights[index] > SITE_LEAVES_MAX:
+            weight_with, patterns_with = weight + self._weights[index], patterns + self._patterns[index]
+            if weight_with > SITE_LEAVES_MAX or patterns_with > SITE_PATTERNS_MAX:
                 kept_back.add(index)
             elif index not in kept_back:
-                weight += self._weights[index]
+                weight, patterns = weight_with, patterns_with
         self._kept_back = kept_back
 
     def bucket(self, index: int) -> NumberedBucket:

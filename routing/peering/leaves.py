@@ -37,6 +37,7 @@ DIGEST_BYTES_MAX: Final = _MASK_BYTES + BUCKETS * HASH_BYTES
 BUCKET_BYTES_MAX: Final = 200_000
 BUCKET_LEAVES_MAX: Final = 8_000
 SITE_LEAVES_MAX: Final = 100_000
+SITE_PATTERNS_MAX: Final = 20_000
 """A pattern counts as so many as it has levels. Who wants more keeps buckets back: see `OwnLeaves`."""
 
 HELD_BYTES_MAX: Final = 2 * BUCKET_BYTES_MAX
@@ -80,6 +81,11 @@ class Bucket(msgspec.Struct, frozen=True, array_like=True):
     def weight(self) -> int:
         """As how many leaves its names count: what they take to be remembered."""
         return sum(leaf.name.count(".") + 1 if is_pattern(leaf.name) else 1 for leaf in self.leaves)
+
+    @property
+    def patterns(self) -> int:
+        """How many of its names are patterns that are wanted."""
+        return sum(is_pattern(leaf.name) and not leaf.peer for leaf in self.leaves)
 
     @property
     def hashes(self) -> list[bytes]:

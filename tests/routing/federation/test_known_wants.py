@@ -200,6 +200,38 @@ class TestBounds:
         wants.forget("s1")
         assert Wanting("s4", ("ALL", "t4.*")).tell(wants) == ["new"]
 
+    @pytest.mark.parametrize("bound", ["LEAVES_MAX", "SITE_LEAVES_MAX", "PATTERNS_MAX", "SITE_PATTERNS_MAX"])
+    def test_who_wants_no_more_than_before_is_heard_though_a_bound_is_reached(
+        self, bound: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        same = [name for name in map("g{}.*".format, range(500)) if bucket_of(name) == BUCKETS - 1]
+        wants, b = KnownWants("a"), Wanting("b", *(("ALL", name) for name in same[:5]))
+        b.tell(wants)
+        monkeypatch.setattr(known_wants, bound, 1)
+        for names in (same[:4], same[4:8], same[:3]):
+            b.set(*(("ALL", name) for name in names))
+            assert b.tell(wants) == ["new"]
+            assert wanting(wants, names[0].replace("*", "x")) == {"b"}
+        b.set(*(("ALL", name) for name in same[:4]))
+        assert b.tell(wants) == ["too much"]
+
+    def test_patterns_that_others_want_too_count_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(known_wants, "PATTERNS_MAX", 3)
+        wants = KnownWants("a")
+        for name in "bcdefg":
+            assert set(Wanting(name, ("ALL", "x.#"), ("BOTH", "y.#")).tell(wants)) == {"new"}
+        assert Wanting("h", ("ALL", "z.#")).tell(wants) == ["too much"]
+
+    def test_one_site_fills_no_more_than_its_share_of_the_patterns(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(known_wants, "SITE_PATTERNS_MAX", 300)
+        monkeypatch.setattr(known_wants, "PATTERNS_MAX", 500)
+        wants = KnownWants("a")
+        Wanting("liar", *(("ALL", f"t{number}.*") for number in range(1_000))).tell(wants)
+        assert wants.count("liar") in range(100, 301)
+        assert Wanting("b", ("ALL", "x.#")).tell(wants) == ["new"]
+
 
 class TestLiars:
     """Sites that sign what no honest one would, and whoever passes that on."""
@@ -245,7 +277,7 @@ class TestLiars:
         assert wants.take("liar", BUCKETS - 1, write_bucket(Bucket(leaves))) == "too much"
 
 
-@pytest.mark.parametrize("name", ["t{}", "t{}." + "x." * 100 + "*"])
+@pytest.mark.parametrize("name", ["t{}", "t{}.*", "t{}." + "x." * 100 + "*"])
 def test_what_a_site_tells_others_keep_however_much_it_wants(name: str) -> None:
     leaves, wants, count = OwnLeaves(), KnownWants("a"), 1
     leaves.set_secret(b"secret")
