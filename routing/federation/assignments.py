@@ -108,8 +108,8 @@ class Assignments:
         for site in sorted(found):
             if site != self._server and not topology.knows_destinations(site):
                 return self._why_not_known(site)
-        if topology.ways.floods(found):
-            return "a link floods"
+        if (flooding := topology.ways.flooding(found)) is not None:
+            return "{} sends everything to {} (flood)".format(*flooding)
         if self._itineraries.find(topic, depth) is None:
             return "more sites want it than a message can name"
         return "peers tell of somebody nearer who wants it than is known yet"

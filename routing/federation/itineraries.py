@@ -139,7 +139,7 @@ class Itineraries:
         topology = self._topology
         found = topology.ways.within(topic, depth)
         knowing = set(filter(topology.knows_destinations, found))
-        if topology.ways.floods(found) or any(map(self._has_been_there, found.keys() - knowing)):
+        if topology.ways.flooding(found) or any(map(self._has_been_there, found.keys() - knowing)):
             return None
         return knowing
 

@@ -235,9 +235,16 @@ class Ways:
         hops = self.reach(topic, depth, up=False).hops
         return {site: distance for site, distance in hops.items() if within(distance, depth)}
 
-    def floods(self, sites: Iterable[str]) -> bool:
-        """Whether any of these sites sends everything within depth over one of its links."""
-        return any(end.flood for site in sites for end in self._links.get(site, {}).values())
+    def flooding(self, sites: Iterable[str]) -> tuple[str, str] | None:
+        """One of these sites, and a peer to which it sends everything within depth; None where none does.
+
+        A link that the peer says it has not got is none.
+        """
+        for site in sites:
+            for peer, end in self._links.get(site, {}).items():
+                if end.flood and peer in self._neighbours.get(site, ()):
+                    return site, peer
+        return None
 
     def best(self, site: str, topic: str, depth: int) -> int:
         """The peers, as bits, that shortest ways to a site begin with now; 0 where there are none."""

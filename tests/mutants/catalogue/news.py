@@ -388,6 +388,13 @@ MUTATIONS = [
         tests=(TESTS,),
     ),
     Mutation(
+        name="a site that says of a link that is not there that it floods stops destinations",
+        file="routing/federation/ways.py",
+        old="if end.flood and peer in self._neighbours.get(site, ()):",
+        new="if end.flood:",
+        tests=("tests/routing/federation/test_ways.py",),
+    ),
+    Mutation(
         name="a way is shown over a link that one of its ends has not",
         file="routing/federation/reach.py",
         old="if peer not in said or site in said[peer]:",
