@@ -10,7 +10,7 @@ import typer
 from daemon.cli.asking import decoded, line
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
 from daemon.control.client import Question
-from daemon.operating.federation import KnownSite, links_between
+from daemon.operating.federation import KnownSite, link_remarks, links_between
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import JsonOption, show_table
 from routing.fate import duration
@@ -43,6 +43,7 @@ def federation(
 
 
 def _show(found: list[KnownSite]) -> None:
+    remarks = link_remarks(found)
     rows = [
         (
             site.site,
@@ -50,7 +51,7 @@ def _show(found: list[KnownSite]) -> None:
             site.source or "-",
             "-" if site.age_s is None else duration(round(site.age_s * 1e6)),
             "-" if site.wants is None else f"{site.wants}{'+' * site.wants_missing}",
-            ", ".join(link.peer if link.up else f"{link.peer} (down)" for link in site.links) or "-",
+            ", ".join(_with(link.peer, remarks[site.site, link.peer]) for link in site.links) or "-",
         )
         for site in found
     ]
@@ -62,6 +63,10 @@ def _show(found: list[KnownSite]) -> None:
     for site in found:
         if site.age_s is None and site.hops != 0:
             typer.echo(f"{site.site} says nothing of itself: its smqpd is too old, or it has not been heard")
+
+
+def _with(peer: str, remarks: str) -> str:
+    return f"{peer} ({remarks})" if remarks else peer
 
 
 def _graph(found: list[KnownSite]) -> Iterable[str]:

@@ -82,7 +82,9 @@ def ping(
     else:
         typer.echo(_in_words(summary))
     if not summary.answered:
-        raise Failure(f"{server} is not reached: {probes[-1].why}; see `smqpd peers`", FAILED)
+        last = probes[-1]
+        where = f" at {last.hops[-1]}" if len(last.hops) > 1 else ""
+        raise Failure(f"{server} is not reached: {last.why}; see `smqpd peers`{where}", FAILED)
 
 
 def _probe(settings: Settings, server: str, number: int, timeout_s: float) -> PingResult:

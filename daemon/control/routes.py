@@ -13,6 +13,7 @@ from routing.peering.wants import Want
 
 NOT_SHORTEST: Final = "no shortest way to who wants it begins there"
 LINK_BEYOND_DOWN: Final = "a link beyond it is down"
+ANOTHER_WAY: Final = "another way is taken while the link is down"
 WANTS: Final = ("", *DOWN, UNTOLD, UNWANTED)
 """What peers tell of wants, which does not matter where destinations are known."""
 
@@ -71,8 +72,11 @@ def why_not(outlook: Outlook, peer: str, why: str, assigned: list[Assignment]) -
         return "" if outlook.is_up(peer) else LINK_DOWN
     if why not in WANTS or (why == UNTOLD and not assigned):
         return why
-    if any(peer in one.if_up for one in assigned):
-        return LINK_BEYOND_DOWN if outlook.is_up(peer) else LINK_DOWN
+    behind = [one for one in assigned if peer in one.if_up or peer in one.as_short]
+    if behind and not outlook.is_up(peer):
+        return ANOTHER_WAY if all(one.up for one in behind) else LINK_DOWN
+    if any(peer in one.if_up for one in behind):
+        return LINK_BEYOND_DOWN
     if others := sorted({one.peer for one in assigned if peer in one.as_short}):
         return f"{' and '.join(others)} {'is' if len(others) == 1 else 'are'} as near"
     return NOT_SHORTEST if assigned else UNWANTED

@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 TRUST_CHECK_S: Final = 2.0
 """How soon a certificate that has expired ends its link."""
 DRAINING: Final = "draining"
+GONE: Final = "it has said goodbye, and not come back"
 LINKED: Final = "already linked"
 GREETINGS_MAX: Final = 8
 """Connections of one peer that may be greeting at a time."""
@@ -359,7 +360,7 @@ class LinkManager:
         connection.end(reason)
         peer.exchange.disconnected()
         peer.since = trio.current_time()
-        peer.why_down = reason
+        peer.why_down = GONE if reason == DRAINING and not self._draining else reason
         level = logging.INFO if reason == DRAINING else logging.WARNING
         logger.log(level, "link with %s is down: %s", peer.name, reason)
         self._port.link_down(peer.name, reason)

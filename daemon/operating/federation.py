@@ -62,11 +62,27 @@ class KnownSite(msgspec.Struct, frozen=True, kw_only=True):
 
 def links_between(sites: Iterable[KnownSite]) -> list[tuple[str, str, bool]]:
     """Each link once, by its two ends, and whether it is up: where each end that says anything says so."""
-    said = {(site.site, link.peer): link.up for site in sites for link in site.links}
+    known = list(sites)
+    speak = {site.site for site in known if site.age_s is not None or site.links}
+    said = {(site.site, link.peer): link.up for site in known for link in site.links}
     pairs = sorted({(min(pair), max(pair)) for pair in said})
     return [
-        (one, other, said.get((one, other), True) and said.get((other, one), True)) for one, other in pairs
+        (one, other, all(said.get(end, end[0] not in speak) for end in ((one, other), (other, one))))
+        for one, other in pairs
     ]
+
+
+def link_remarks(sites: Iterable[KnownSite]) -> dict[tuple[str, str], str]:
+    """By a site and its peer, what is to be said of their link: it is down, or floods; "" for nothing."""
+    known = list(sites)
+    up = {frozenset((one, other)) for one, other, is_up in links_between(known) if is_up}
+    return {
+        (site.site, link.peer): ", ".join(
+            ["down"] * (frozenset((site.site, link.peer)) not in up) + ["floods"] * link.flood
+        )
+        for site in known
+        for link in site.links
+    }
 
 
 class RouteDestination(msgspec.Struct, frozen=True, kw_only=True):

@@ -97,6 +97,23 @@ async def test_each_site_has_a_line_and_one_without_a_way_is_exit_code_1(running
     assert silent.startswith("gamma.example says nothing of itself: ")
 
 
+async def test_links_are_shown_as_both_ends_say_they_are(running: Running) -> None:
+    """A site that is gone has said last that its link is up."""
+    running.sites = [
+        site("alpha.example", 0, 61.0, LinkNews("beta.example", up=False), LinkNews("d.example", up=True)),
+        site("beta.example", None, 70.0, LinkNews("alpha.example", up=True)),
+        site("d.example", 1, 70.0, LinkNews("alpha.example", up=True, flood=True)),
+    ]
+    _, shown, _ = await running.operator.command("federation")
+    alpha, beta, d = [" ".join(line.split()) for line in shown.splitlines()[1:4]]
+    assert alpha.endswith(" beta.example (down), d.example")
+    assert beta.endswith(" alpha.example (down)")
+    assert d.endswith(" alpha.example (floods)")
+    running.sites[2] = site("d.example", 1, 70.0)
+    _, shown, _ = await running.operator.command("federation")
+    assert " ".join(shown.splitlines()[1].split()).endswith(" d.example (down)")
+
+
 async def test_it_is_exit_code_0_where_all_can_be_reached(running: Running) -> None:
     running.sites = SITES[:3]
     assert (await running.operator.command("federation"))[0] == 0

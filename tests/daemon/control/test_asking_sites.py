@@ -76,6 +76,7 @@ async def what_cannot_be_reached_is_named(site: Operator, smuid: str) -> None:
     assert code == 1
     assert "1 sent, 0 answered, 100 % lost" in out
     assert why.startswith("gamma is not reached: at beta: gamma: the link is down (")
+    assert why.strip().endswith("; see `smqpd peers` at beta")
     code, out, _ = await site.command("why", smuid, "--ask-peers")
     assert code == 1
     assert "gamma: beta could not ask it: the link is down (" in out

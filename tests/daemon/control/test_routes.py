@@ -2,6 +2,7 @@
 
 from daemon.control.routes import routes
 from daemon.operating.federation import Route
+from routing.peering.copies import PeerRules
 from tests.routing.federation.test_destinations import know_all
 from tests.support.sites import Federation
 
@@ -85,12 +86,36 @@ def test_a_way_that_is_down_is_said_to_be_and_so_is_the_way_round_it() -> None:
     sites.settle()
     assert destinations(sites, "a") == [("d", "c", 3, "the shortest way")]
     assert to_all(sites, "a")["b"].why == "a link beyond it is down"
+    assert to_all(sites, "a")["d"].why == ""
+    sites.cut("a", "b")
+    assert to_all(sites, "a")["b"].why == "another way is taken while the link is down"
+    sites.join("a", "b")
+    sites.settle()
     sites.cut("a", "d")
     assert destinations(sites, "a") == [
         ("b", "c", 2, "waits, as no way is up: the shortest way if it was up")
     ]
     sites.cut("a", "b")
     assert to_all(sites, "a")["b"].why == "the link is down"
+
+
+def test_where_two_ways_are_as_near_and_both_are_down_both_are_said_to_be() -> None:
+    sites = Federation({("a", "b"), ("b", "c"), ("a", "d"), ("d", "c")})
+    sites.subscribe("c")
+    know_all(sites)
+    sites.cut("a", "b")
+    sites.cut("a", "d")
+    assert {peer: route.why for peer, route in to_all(sites, "a").items()} == {
+        "b": "the link is down",
+        "d": "the link is down",
+    }
+    assert [one.up for route in to_all(sites, "a").values() for one in route.destinations] == [False]
+
+
+def test_where_a_link_floods_it_is_said_which() -> None:
+    sites = Federation({("a", "b"), ("b", "c")}, rules={("b", "c"): PeerRules(flood=True)})
+    know_all(sites)
+    assert {route.why_unnamed for route in to_all(sites, "a").values()} == {"b sends everything to c (flood)"}
 
 
 def test_where_one_knows_no_destinations_it_is_said_who() -> None:

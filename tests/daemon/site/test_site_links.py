@@ -207,7 +207,7 @@ async def test_a_site_that_drains_says_goodbye(tmp_path: Path, authority: Author
             await up(links, "beta")
             await links.drain()
         status = (await peers(listening))["alpha"]
-        assert (status["state"], status["why_down"]) == ("waiting", "draining")
+        assert (status["state"], status["why_down"]) == ("waiting", "it has said goodbye, and not come back")
 
 
 async def test_an_installation_has_one_word_for_itself_over_all_starts(
