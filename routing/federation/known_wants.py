@@ -19,6 +19,7 @@ from routing.patterns import PatternTree, is_pattern, topic_matches
 from routing.peering.leaves import (
     BUCKETS,
     HELD_BYTES_MAX,
+    RULES,
     SITE_LEAVES_MAX,
     SITE_PATTERNS_MAX,
     TOPIC_BUCKETS,
@@ -209,11 +210,12 @@ class KnownWants:
         return known.hashes if known is not None else {}
 
     def held(self, site: str) -> Hashes:
-        """The hashes of the buckets of a site that are here, with nothing hidden."""
+        """The hashes of buckets that are here as their site has signed them last, with nothing hidden."""
         known = self._sites.get(site)
         if known is None:
             return {}
-        return {index: each for index, each in known.held.items() if index not in known.hidden}
+        hashes, hidden = known.hashes, known.hidden
+        return {i: each for i, each in known.held.items() if i not in hidden and hashes.get(i) == each}
 
     def needs(self, site: str, index: int) -> bool:
         """Whether a bucket of a site is not here, or not with all that is in it."""
@@ -411,9 +413,9 @@ class KnownWants:
 
 
 def _said(leaves: Iterable[Leaf]) -> Iterable[tuple[str, str, str]]:
-    """Each mode of a want by itself."""
+    """Each mode of a want by itself, and rules of links."""
     for leaf in leaves:
-        for kind in ("ALL", "ONE") if leaf.kind == "BOTH" else (leaf.kind,):
+        for kind in (leaf.kind,) if leaf.kind in RULES else leaf.modes:
             yield kind, leaf.name, leaf.peer
 
 

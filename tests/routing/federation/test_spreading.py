@@ -21,11 +21,15 @@ from routing.peering.decisions import (
     TellWants,
 )
 from routing.peering.leaves import (
+    BEGINNING_BYTES,
     BUCKET_BYTES_MAX,
     BUCKETS,
+    Bucket,
+    Leaf,
     NumberedBucket,
     bucket_of,
     read_bucket,
+    read_digest,
     write_bucket,
 )
 from routing.peering.leaves import told as as_told
@@ -436,6 +440,20 @@ class TestWants:
         site.tick(60.0)
         ((_, one),) = site.asked()
         assert one.number == 3
+
+    def test_who_asks_does_not_say_that_it_has_what_has_changed_since(self) -> None:
+        """It may begin with the same bytes."""
+        site, before = Site("b"), wanted("weather")
+        site.spreading.hear(site.now, "b", said("x", 1, wants=before), 0.0, before)
+        (sport,) = [bucket for bucket in wanted("sport") if bucket.index != before[0].index]
+        later = Bucket((*read_bucket(before[0].data).leaves, Leaf("ONE", "weather", b"salt")))
+        changed = [NumberedBucket(before[0].index, write_bucket(later)), sport]
+        site.hear("b", said("x", 2, wants=changed))
+        site.spreading.hear_wants(site.now, "b", "x", (1, 2), [sport])
+        site.router.take()
+        site.tick(60.0)
+        ((_, one),) = site.asked()
+        assert set(read_digest(one.wants, BEGINNING_BYTES)) == {sport.index}
 
     def test_wants_are_asked_for_of_another_peer_each_time(self) -> None:
         site = Site("b", "c", "d")
