@@ -91,7 +91,7 @@ class OwnLeaves:
         for kind, name, peer in now - before:
             self._put((name, f"{kind} {peer}"), self._leaf(kind, name, peer))
 
-    def _leaf(self, kind: LeafKind, name: str, peer: str = "") -> Leaf:
+    def _leaf(self, kind: str, name: str, peer: str = "") -> Leaf:
         said = f"{kind}\0{name}\0{peer}".encode()
         salt = blake2b(said, digest_size=SALT_BYTES, key=self._secret[:64], person=b"smqpd salt").digest()
         return Leaf(kind, name, salt, peer)

@@ -7,6 +7,10 @@
 Who passes a bucket on may put only the hash of a leaf in the place of the leaf: the hash of the bucket is the
 same, so it is still the word of its site, and whoever gets it cannot find the name by trying names. Topics
 and patterns are in different buckets, so that it is known of each topic which buckets can tell who wants it.
+
+A later version may say other things of names. Whoever does not know them keeps and passes on all that is
+signed, and takes them for wants: who gets a copy that it does not want loses nothing. Rules of links that it
+does not know it passes over.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -46,6 +50,10 @@ HELD_BYTES_MAX: Final = 2 * BUCKET_BYTES_MAX
 LeafKind = Literal["ALL", "ONE", "BOTH", "IN", "OUT"]
 """Wanted of which mode, or what may come from a peer, or go there."""
 
+WANTED: Final[Mapping[str, tuple[str, ...]]] = {"ALL": ("ALL",), "ONE": ("ONE",), "BOTH": ("ALL", "ONE")}
+RULES: Final = ("IN", "OUT")
+KIND_CHARACTERS_MAX: Final = 16
+
 
 Hashes = Mapping[int, bytes]
 """Of buckets, by their numbers; one that is empty has none."""
@@ -55,14 +63,20 @@ class Leaf(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Something that a site says of a name.
 
     Attributes:
+        kind: a `LeafKind`, or a word of a later version.
         name: a topic or a pattern.
         peer: of a rule: at the other end of the link.
     """
 
-    kind: LeafKind
+    kind: Annotated[str, msgspec.Meta(max_length=KIND_CHARACTERS_MAX)]
     name: Annotated[str, msgspec.Meta(max_length=300)]
     salt: Annotated[bytes, msgspec.Meta(max_length=SALT_BYTES)]
     peer: Annotated[str, msgspec.Meta(max_length=300)] = ""
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Of which messages of its name are wanted: all where a later version says what is not known."""
+        return () if self.peer else WANTED.get(self.kind, WANTED["BOTH"])
 
     @property
     def hash(self) -> bytes:
@@ -162,7 +176,11 @@ def read_bucket(data: bytes) -> Bucket:
 
 
 def _can_be(leaf: Leaf) -> bool:
-    is_rule = leaf.kind in ("IN", "OUT")
+    is_rule = leaf.kind in RULES
+    if not is_rule and leaf.kind not in WANTED:
+        is_rule = bool(leaf.peer)  # of a later version, which it may be
+        if not (leaf.kind.isascii() and leaf.kind.isalpha()):
+            return False
     if is_rule != bool(leaf.peer) or (is_rule and not is_server_name(leaf.peer)):
         return False
     return is_pattern_of_topics(leaf.name) if is_rule or is_pattern(leaf.name) else is_topic(leaf.name)

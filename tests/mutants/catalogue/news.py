@@ -395,6 +395,20 @@ MUTATIONS = [
         tests=("tests/routing/federation/test_ways.py",),
     ),
     Mutation(
+        name="what a later version says of a name is no want",
+        file="routing/peering/leaves.py",
+        old='WANTED.get(self.kind, WANTED["BOTH"])',
+        new="WANTED.get(self.kind, ())",
+        tests=(WANTS_TESTS,),
+    ),
+    Mutation(
+        name="who asks says that it has what has changed since",
+        file=WANTS,
+        old="if i not in hidden and hashes.get(i) == each}",
+        new="if i not in hidden}",
+        tests=(TESTS,),
+    ),
+    Mutation(
         name="a way is shown over a link that one of its ends has not",
         file="routing/federation/reach.py",
         old="if peer not in said or site in said[peer]:",

@@ -4,17 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from routing.federation import own_leaves
 from tests.support.stored_sites import StoredFederation
 
 
 @pytest.mark.parametrize("says_what_it_wants", [True, False])
-def test_what_waits_for_others_is_kept_over_a_start(tmp_path: Path, *, says_what_it_wants: bool) -> None:
+def test_what_waits_for_others_is_kept_over_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, says_what_it_wants: bool
+) -> None:
     """Also for a site that wants too much to say what, and so passes for one that wants everything."""
     sites = StoredFederation(tmp_path, {("a", "b"), ("b", "x")})
     sites.subscribe("x")
     if not says_what_it_wants:
-        leaves = sites.routers["x"].federation.spreading._saying._leaves
-        leaves.seal = lambda: None  # type: ignore[method-assign]
+        monkeypatch.setattr(own_leaves, "SITE_LEAVES_MAX", 0)
     sites.begin_news()
     for _ in range(2):
         sites.settle()

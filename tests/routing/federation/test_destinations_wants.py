@@ -1,7 +1,9 @@
 """What sites say that they want, and where copies go for that."""
 
 import msgspec
+import pytest
 
+from routing.federation import own_leaves
 from routing.peering.copies import PeerRules
 from routing.peering.leaves import HASH_BYTES, bucket_of, write_digest
 from tests.routing.federation.test_destinations import RING, know_all
@@ -80,12 +82,13 @@ def test_a_want_changes_the_plans_of_its_own_bucket_alone() -> None:
     assert {bucket_of(f"t{number}") for number in changed} == {bucket_of("t0")}
 
 
-def test_who_does_not_say_what_it_wants_is_waited_for_though_no_way_is_known_for_a_while() -> None:
+def test_who_does_not_say_what_it_wants_is_waited_for_though_no_way_is_known_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The peer on the way is none, and is one again."""
     sites = Federation({("a", "b"), ("b", "x"), ("a", "y")})
     sites.subscribe("x")
-    leaves = sites.routers["x"].federation.spreading._saying._leaves
-    leaves.seal = lambda: None  # type: ignore[method-assign] # as one that wants too much
+    monkeypatch.setattr(own_leaves, "SITE_LEAVES_MAX", 0)  # it wants too much
     know_all(sites)
     federation = sites.routers["a"].federation
     sites.cut("a", "b")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from routing.errors import Refusal
 from routing.federation import known_wants
 from routing.federation.known_wants import KnownWants
 from routing.federation.own_leaves import OwnLeaves
@@ -156,6 +157,27 @@ def test_a_site_that_does_not_say_what_it_wants_wants_nothing_and_is_known_for_i
     assert wants.tells("b")
     assert wants.say(SiteNews("b", 1, 9, ())) == [bucket_of("t")]
     assert (wants.tells("b"), wanting(wants, "t")) == (False, set())
+
+
+def test_what_a_later_version_says_of_a_name_counts_as_a_want_and_is_passed_on() -> None:
+    wants, index = KnownWants("a"), bucket_of("t")
+    said = Bucket((Leaf("LATER", "t", b"1"), Leaf("ALL", "t", b"2"), Leaf("LIMIT", "t", b"3", "c")))
+    wants.say(SiteNews("b", 1, 1, (), write_digest({index: hash_of(said.hashes)})))
+    assert wants.take("b", index, write_bucket(said)) == "new"
+    assert wanting(wants, "t") == wanting(wants, "t", "ONE") == {"b"}
+    assert wants.may_cross("b", "c", "u")
+    assert read_bucket(wants.bucket("b", index)) == said
+    wants.say(SiteNews("b", 1, 2, (), write_digest({})))
+    assert wanting(wants, "t") == wanting(wants, "t", "ONE") == set()
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [Leaf("", "t", b""), Leaf("A\0LL", "t", b""), Leaf("LATER", "no topic", b""), Leaf("IN", "t", b"")],
+)
+def test_what_cannot_be_said_of_a_name_is_refused(leaf: Leaf) -> None:
+    with pytest.raises(Refusal):
+        read_bucket(write_bucket(Bucket((leaf,))))
 
 
 def test_what_this_site_wants_is_no_matter_of_the_others() -> None:
