@@ -29,6 +29,7 @@ from daemon.operating.accounts import Verdict as Verdict
 from daemon.operating.federation import KnownSite as KnownSite
 from daemon.operating.federation import LinkStatus as LinkStatus
 from daemon.operating.federation import Route as Route
+from daemon.operating.federation import link_remarks as link_remarks
 from daemon.operating.federation import links_between as links_between
 from daemon.operating.journeys import Journey as Journey
 from daemon.operating.messages import Browsed as Browsed

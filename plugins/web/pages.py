@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from daemon.frontend import Right, Site, TopicOrder
+from daemon.frontend import Right, Site, TopicOrder, link_remarks
 from plugins.web.drawing import draw
 from plugins.web.live import Live, texts
 from plugins.web.login import Logins, NotAllowed, NotLoggedIn, WebUser
@@ -265,6 +265,7 @@ class Pages:
             "Links",
             links=links,
             sites=sites[:SITES_ON_A_PAGE],
+            remarks=link_remarks(sites),
             unshown=max(len(sites) - SITES_ON_A_PAGE, 0),
             drawing=draw(sites[:SITES_ON_A_PAGE], links, routes),
             topic=topic,

@@ -3,9 +3,11 @@
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 
 from daemon.frontend import KnownSite, Route
+from daemon.operating.federation import RouteDestination
 from plugins.web.drawing import COLUMNS, draw
 from routing.peering.news import LinkNews
 from tests.support.site import SERVER
@@ -90,6 +92,38 @@ async def test_the_page_draws_and_says_it_in_tables(linked: Any, ada: WebBrowser
     assert "<td>3</td>" in page
     assert (await ada.get("/api/routes?name=orders")).json[0]["peer"] == "<b>"
     assert len((await ada.get("/api/sites")).json) == 2
+
+
+async def test_the_page_says_what_sites_want_and_to_which_a_message_goes(
+    site: Any, ada: WebBrowser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def sites() -> list[KnownSite]:
+        b = known("b", 1, SERVER)
+        told = msgspec.structs.replace(
+            b, wants=1234, wants_missing=True, links=(LinkNews(SERVER, up=True, flood=True),)
+        )
+        return [known(SERVER, 0, "b"), told]
+
+    async def routes(name: str) -> list[Route]:
+        destination = RouteDestination(site="c", hops=2, why="the shortest way", up=True)
+        return [
+            Route(
+                peer="b",
+                kind="ALL",
+                distance=2,
+                why="",
+                destinations=(destination,),
+                why_unnamed="<b> is old",
+            )
+        ]
+
+    monkeypatch.setattr(site.operations, "sites", sites)
+    monkeypatch.setattr(site.operations, "routes", routes)
+    page = (await ada.get("/links?topic=orders")).text
+    assert ", and more that is not known yet</td>" in page
+    assert f"{SERVER} (floods)" in page
+    assert '<th scope="row">c</th><td>2</td><td>b</td><td>the shortest way</td>' in page
+    assert "without destinations: &lt;b&gt; is old" in page
 
 
 async def test_what_is_no_topic_is_said_to_be_none(ada: WebBrowser) -> None:
