@@ -1,5 +1,6 @@
 """The set-up that tests/run, etc/demo and .ci/run share, with Pythons that only note what they are asked."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,6 +15,7 @@ case "$1 $2" in
     "-c import"*) exit {usable} ;;
     "-V ") echo "Python {version}" ;;
     "-m venv") mkdir -p "$4/bin" && cp "$0" "$4/bin/python" && echo "venv" >> "{log}" ;;
+    "-m ruff") echo "ruff $3" >> "{log}" ;;
     "-m pip") for last in "$@"; do :; done; echo "pip $last" >> "{log}"; exit {pip} ;;
 esac
 """
@@ -51,6 +53,20 @@ class Machine:
                 f'root="{self.root}"; . "{ROOT}/etc/environment.sh"; environment "{extras}"; echo "$python"',
             ],
             env={"PATH": str(self.bin), **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def check(self, *steps: str) -> subprocess.CompletedProcess[str]:
+        """Run `.ci/run` with those steps, of this checkout."""
+        for part in (".ci/run", "etc/environment.sh"):
+            copy = self.root / part
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / part, copy)
+        return subprocess.run(
+            [self.root / ".ci/run", *steps],
+            env={"PATH": f"{self.bin}:/usr/bin:/bin"},
             capture_output=True,
             text=True,
             check=False,
@@ -141,3 +157,20 @@ def test_an_install_that_fails_is_tried_three_times_and_not_remembered(machine: 
     assert "cannot install" in result.stderr
     assert machine.done() == ["venv", *["pip CHECKOUT[test]"] * 3]
     assert not (machine.root / ".venv/installed").exists()
+
+
+def test_the_checks_work_in_a_fresh_checkout(machine: Machine) -> None:
+    machine.python("python3", "3.12.1")
+    result = machine.check("lint", "format")
+    assert result.returncode == 0, result.stdout
+    assert machine.done() == ["venv", "pip CHECKOUT[check]", "ruff check", "ruff format"]
+
+
+def test_the_checks_work_where_only_the_tests_ran_before(machine: Machine) -> None:
+    machine.python("python3", "3.12.1")
+    machine.environment("test,web,xmpp")
+    machine.done()
+    assert machine.check("nothing").returncode == 0
+    assert machine.done() == []
+    assert machine.check("types").returncode == 0
+    assert machine.done() == ["pip CHECKOUT[test,web,xmpp,test,check]"]
