@@ -8,8 +8,8 @@ import typer.main
 
 from daemon.cli.command_tree import build_app
 from tests.support.console import MismatchError, Session, matches, steps
+from tests.support.installed import ROOT, VERSION
 
-ROOT = Path(__file__).parents[2]
 PARTS = ("routing", "daemon", "plugins", "tests", "etc", ".github")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(path for part in PARTS for path in (ROOT / part).rglob("*.md"))])
 
@@ -37,6 +37,11 @@ def test_the_examples_do_what_they_show(document: Path, tmp_path: Path) -> None:
 def test_links_lead_somewhere(document: Path) -> None:
     links = _LINK.findall(document.read_text())
     assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", [path for path in DOCUMENTS if path.name != "CHANGELOG.md"], ids=name)
+def test_no_document_has_to_be_changed_for_a_release(document: Path) -> None:
+    assert re.findall(rf"(?<![\d.]){re.escape(VERSION)}(?![\d.]*\d)", document.read_text()) == []
 
 
 def test_every_command_is_in_a_document() -> None:

@@ -8,6 +8,8 @@ from typing import Final
 from daemon.configuration.discovery import Installed
 
 ROOT: Final = Path(__file__).parent.parent.parent
+VERSION: Final[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+"""Of this checkout."""
 
 
 def checkout_plugins() -> Installed:
