@@ -4,7 +4,6 @@ What a group is, and when somebody may have more of it, is in `routing.groups`.
 """
 
 from collections.abc import Callable
-from itertools import chain
 
 from routing.groups import Group, GroupedQueue
 from routing.matching import Matching
@@ -102,8 +101,7 @@ class Grouping:
         return isinstance(topic.shared, GroupedQueue) and not self._is_attended(topic)
 
     def _is_attended(self, topic: Topic) -> bool:
-        takers = chain(topic.subscriptions.values(), self._matching.following(topic))
-        return any(each.accepts_one and each.attached for each in takers)
+        return any(each.accepts_one and each.attached for each in self._matching.subscribers(topic))
 
     def release(
         self,

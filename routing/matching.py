@@ -176,13 +176,13 @@ class Matching:
                 changed[pattern] = allowed, gained
         return changed
 
-    def subscribed(self, topic: Topic) -> list[Subscription]:
-        """The subscriptions to this very topic."""
-        return list(topic.subscriptions.values())
+    def subscribed(self, target: Target) -> list[Subscription]:
+        """The subscriptions to this very topic or pattern."""
+        return list(target.subscriptions.values())
 
-    def following(self, topic: Topic) -> list[Subscription]:
-        """The subscriptions that have what is published to a topic by patterns."""
-        return [each for pattern in self.followers(topic).allowed for each in pattern.subscriptions.values()]
+    def subscribers(self, topic: Topic) -> Iterable[Subscription]:
+        """The subscriptions that get what is published to a topic: those to it, then those by patterns."""
+        return _with(topic, self.followers(topic).allowed)
 
     def subscriber_count(self, topic: Topic) -> int:
         """How many subscriptions get what is published to a topic."""
@@ -232,9 +232,7 @@ class Matching:
     def taking(self, topic: Topic, mode: DeliveryMode) -> list[Subscription]:
         """The subscriptions that take messages of a mode."""
         if mode == "ONE":
-            found = [each for each in topic.subscriptions.values() if each.accepts_one]
-            found += [each for each in self.following(topic) if each.accepts_one]
-            return found
+            return [each for each in self.subscribers(topic) if each.accepts_one]
         found = [each for each in topic.subscriptions.values() if each.accepts_all]
         followers = topic.followers if topic.followers_as_of == self._changes else self.followers(topic)
         if followers is not NO_FOLLOWERS:
@@ -247,10 +245,9 @@ class Matching:
         return any(each.accepts_one if mode == "ONE" else each.accepts_all for each in subscriptions)
 
     def is_taken(self, topic: Topic, mode: DeliveryMode) -> bool:
-        """Whether there is any."""
+        """Whether anybody takes messages of a mode of a topic."""
         return any(
-            each.accepts_one if mode == "ONE" else each.accepts_all
-            for each in chain(topic.subscriptions.values(), self.following(topic))
+            each.accepts_one if mode == "ONE" else each.accepts_all for each in self.subscribers(topic)
         )
 
     def passed_over(self, topic: Topic) -> tuple[Subscription, ...]:
@@ -274,10 +271,7 @@ class Matching:
 
     def waits_with(self, topic: Topic) -> Iterable[Subscription]:
         """The subscriptions in whose queues messages of mode ALL of a topic may wait."""
-        patterns = self.followers(topic).patterns
-        if not patterns:
-            return topic.subscriptions.values()
-        return chain(topic.subscriptions.values(), *(pattern.subscriptions.values() for pattern in patterns))
+        return _with(topic, self.followers(topic).patterns)
 
     def holders(self, topic: Topic) -> Iterator[Subscription]:
         """Who may have messages of a topic in hand: those who take it, or those who share them."""
@@ -301,8 +295,10 @@ class Matching:
     def is_had_by_another(self, subscription: Subscription, topic: Topic) -> bool:
         """Whether another one of the same account, channel and name has what a topic keeps."""
         key = _key(subscription)
-        others = chain(topic.subscriptions.values(), self.following(topic))
-        return any(each is not subscription and each.accepts_all and _key(each) == key for each in others)
+        return any(
+            each is not subscription and each.accepts_all and _key(each) == key
+            for each in self.subscribers(topic)
+        )
 
     def list_topic(self, topic: Topic) -> None:
         """Have patterns find what a topic has waiting."""
@@ -316,6 +312,12 @@ class Matching:
         for name in self._listed.under(target.name):
             if self._rights.may_subscribe(target.account, name):
                 yield self.topics[name]
+
+
+def _with(topic: Topic, patterns: Iterable[Pattern]) -> Iterable[Subscription]:
+    if not patterns:
+        return topic.subscriptions.values()
+    return chain(topic.subscriptions.values(), *(pattern.subscriptions.values() for pattern in patterns))
 
 
 def _key(subscription: Subscription) -> tuple[str, str]:

@@ -174,7 +174,7 @@ class Subscribing:
                     state.mishap("a subscription that is forbidden", error)
         patterns = {each.target for each in state.subscriptions.values() if isinstance(each.target, Pattern)}
         for pattern, (allowed, gained) in state.matching.ask_rights(patterns).items():
-            in_hand = {each: self._in_hand(each) for each in pattern.subscriptions.values()}
+            in_hand = {each: self._in_hand(each) for each in state.matching.subscribed(pattern)}
             for subscription, entries in in_hand.items():
                 in_time = {entry.id for entry in entries if not subscription.joined_after(entry)}
                 for each in (subscription, *subscription.members):

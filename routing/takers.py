@@ -9,7 +9,6 @@ Source: routing contract 5.
 """
 
 from collections import deque
-from itertools import chain
 
 from routing.matching import Matching
 from routing.queue import Entry, GroupedEntry, PriorityQueue
@@ -44,17 +43,16 @@ class Takers:
         for pattern in self._matching.followers(topic).allowed:
             if pattern.shared is None:
                 continue
-            if any(each.attached for each in pattern.subscriptions.values()):
+            if any(each.attached for each in self._matching.subscribed(pattern)):
                 pattern.shared.note(topic.name, entry)
             else:
                 pattern.shared = None
 
     def is_only_taker(self, topic: Topic, had: Subscription) -> bool:
         """Whether nobody who is there takes messages of mode ONE but the one that has `had` one."""
-        takers = chain(topic.subscriptions.values(), self._matching.following(topic))
         return all(
             each is had or each.consumer is None or not each.accepts_one
-            for subscription in takers
+            for subscription in self._matching.subscribers(topic)
             for each in subscription.holders
         )
 

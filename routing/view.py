@@ -127,8 +127,7 @@ class SiteView:
 
     def subscribed(self, topic: Topic) -> list[Subscription]:
         """The subscriptions that get what comes to a topic, by its name or by patterns."""
-        matching = self._state.matching
-        return matching.subscribed(topic) + matching.following(topic)
+        return list(self._state.matching.subscribers(topic))
 
     def oldest(self, topic: Topic) -> Entry | None:
         """What has waited longest at a topic for somebody here, or is with somebody; None for nothing."""
