@@ -68,13 +68,13 @@ class Door:
         # links
         federation = router.federation
         self.set_peers = self._timed(federation.set_peers)
-        self.link_up = self._timed(federation.link_up)
+        self.link_up = self._untimed(federation.link_up)
         self.link_down = self._untimed(federation.link_down)
         self.arrive = self._timed(federation.arrive)
         self.acknowledged = self._unhurried(federation.acknowledged)
         self.not_copied = self._untimed(federation.not_copied)
         self.heard = self._untimed(federation.heard, wake_later)
-        self.hear_interest = self._timed(federation.hear_interest)
+        self.hear_interest = self._untimed(federation.hear_interest)
         self.hear_destinations = self._unhurried(federation.hear_destinations)
         self.hear_receipt = self._timed(federation.hear_receipt)
         self.hear_removed = self._timed(federation.hear_removed)
@@ -83,7 +83,7 @@ class Door:
         self.hear_wants = self._timed(federation.spreading.hear_wants)
         self.hear_known_news = self._timed(federation.spreading.hear_known)
         self.news_arrived = self._untimed(federation.spreading.news_arrived)
-        self.set_notary = self._timed(federation.spreading.set_notary)
+        self.set_notary = self._untimed(federation.spreading.set_notary)
         self.removal_arrived = self._untimed(federation.removal_arrived)
 
         # the site itself

@@ -45,7 +45,7 @@ class Timing:
             federation.spreading.tick,
             federation.rerouting.tick,
             deliveries.offer_groups,
-            federation.custody.pull_left,
+            lambda now: federation.custody.pull_left(),
         )
         self._wakes = (
             lambda now: state.next_wake(),

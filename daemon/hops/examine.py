@@ -47,10 +47,8 @@ def examine(directory: Path, smuid: str) -> Findings:
     ends = HopLogReader(directory)
     first, last = ends.first(), ends.last()
     born_us = parse_smuid(smuid).birth_ms * 1000
-    gaps = [
-        gap for gap in reader.gaps if _matters(gap.first, gap.last, records) and _is_later(gap, smuid, last)
-    ]
-    damage = [one for one in reader.damage if one.last and _matters(one.first, one.last, records)]
+    gaps = [gap for gap in reader.gaps if _matters(gap.last, records) and _is_later(gap, smuid, last)]
+    damage = [one for one in reader.damage if one.last and _matters(one.last, records)]
     doubt = _doubt(gaps, damage)
     covered = first is not None and first.time_us <= born_us and not doubt
     if records and last is not None:
@@ -72,8 +70,8 @@ def examine(directory: Path, smuid: str) -> Findings:
     )
 
 
-def _matters(first: int, last: int, records: list[HopRecord]) -> bool:
-    """Whether records of these numbers might tell what the message's own do not."""
+def _matters(last: int, records: list[HopRecord]) -> bool:
+    """Whether records that are lost, up to this number, might tell what the message's own do not."""
     if not records:
         return True
     if end_of(records) is not None:

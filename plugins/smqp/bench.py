@@ -23,7 +23,6 @@ from routing.message import DeliveryMode, Message, Section
 STAMP_BYTES: Final = 16
 """Of each body: when it was published, in nanoseconds."""
 
-COMMITTED_AT_ONCE: Final = 100
 SILENCE_S: Final = 30.0
 """Without a message after which no more are waited for."""
 

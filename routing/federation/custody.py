@@ -165,7 +165,7 @@ class Custody:
             for copy in self._denied.pop(key).values():
                 copy.denied_by.discard(peer)
 
-    def pull(self, topic: str, now: float) -> None:
+    def pull(self, topic: str) -> None:
         """Hand over what waits here for a topic that somebody elsewhere takes now."""
         found = self._state.topics.get(topic)
         if found is None:
@@ -178,17 +178,17 @@ class Custody:
             if self.hand_over(entry):
                 found.shared.take(entry)
 
-    def pull_left(self, now: float) -> None:
+    def pull_left(self) -> None:
         """Hand over the groups that were kept for those who have left."""
         left = self._state.grouping.left
         while left:
             topic = self._state.topics.get(left.pop())
             if topic is not None and self._state.grouping.are_left(topic):
-                self.pull(topic.name, now)
+                self.pull(topic.name)
 
-    def reached(self, server: str, now: float) -> None:
+    def reached(self, server: str) -> None:
         """Hand over what waits here for the accounts of a server that can be reached now."""
         for name in [name for name in self._state.crossing.by_topic if name.endswith(server)]:
             topic = self._state.topics.get(name)
             if topic is not None and topic.is_system and parse_address(name).server == server:
-                self.pull(name, now)
+                self.pull(name)

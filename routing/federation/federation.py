@@ -164,7 +164,7 @@ class Federation:
         self._give_up(name, now)
         self._receipts.forget_peer(name, now)
         for topic in list(self._crossing.by_topic):
-            self.custody.pull(topic, now)
+            self.custody.pull(topic)
 
     def set_peers(self, now: float, peers: Mapping[str, PeerRules]) -> None:
         """Replace the peers by these, by name."""
@@ -196,7 +196,7 @@ class Federation:
                 self._forget_forward(copy, peer.name, now)
         for topic in list(self._crossing.by_topic):
             self.destinations.pull(peer, topic)
-            self.custody.pull(topic, now)
+            self.custody.pull(topic)
 
     def _give_up(self, name: str, now: float) -> None:
         """Who is no peer will answer nothing; should it become one again, it may have nothing."""
@@ -219,7 +219,6 @@ class Federation:
 
     def link_up(
         self,
-        now: float,
         name: str,
         *,
         restarted: bool = True,
@@ -257,7 +256,7 @@ class Federation:
             for topic in list(self._crossing.by_topic):
                 self.forwarding.pull(peer, topic)
         for topic in list(self._crossing.by_topic):
-            self.custody.pull(topic, now)
+            self.custody.pull(topic)
 
     def link_down(self, name: str) -> None:
         """A link is gone. What its peer wanted is kept: what is due to it waits for it."""
@@ -327,7 +326,7 @@ class Federation:
         """Forget the last answer to a peer's question: the peer has it on disk."""
         self._receipts.answered(peer, query)
 
-    def hear_interest(self, now: float, name: str, told: Collection[InterestChange], *, whole: bool) -> int:
+    def hear_interest(self, name: str, told: Collection[InterestChange], *, whole: bool) -> int:
         """Note what a peer wants. Returns how much of it is passed over, see `Interest.admitted`."""
         if name not in self.forwarding.peers:
             return 0
@@ -337,12 +336,12 @@ class Federation:
         self._itineraries.interest_changed()
         for way, want in nearer:
             if want[0] == "SERVER":
-                self.custody.reached(want[1], now)
+                self.custody.reached(want[1])
                 continue
             topics = list(self._crossing.topics.under(want[1])) if is_of_pattern(want) else (want[1],)
             for topic in topics:
                 if want[0] == "ONE":
-                    self.custody.pull(topic, now)
+                    self.custody.pull(topic)
                 elif (peer := self.forwarding.peers.get(way)) is not None:
                     self.destinations.pull(peer, topic)
         return len(told) - len(changes)

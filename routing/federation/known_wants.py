@@ -340,7 +340,7 @@ class KnownWants:
         before = self._read(known, index)
         was, now = set(_said(before.leaves)), set(_said(bucket.leaves))
         for kind, name, peer in was - now:
-            self._leave(known, site, kind, name, peer)
+            self._leave(site, kind, name, peer)
         for kind, name, peer in now - was:
             self._enter(known, site, kind, name, peer)
         known.leaves += len(bucket.leaves) - len(before.leaves)
@@ -384,7 +384,7 @@ class KnownWants:
             sites[site] = None
         self._found[kind].pop(name, None)
 
-    def _leave(self, known: _Site, site: str, kind: str, name: str, peer: str) -> None:
+    def _leave(self, site: str, kind: str, name: str, peer: str) -> None:
         if kind == "ALL":
             self._touched.names[name] = None
         if peer:

@@ -145,7 +145,7 @@ class Spreading:
         self._turns: dict[str, int] = {}  # how often was asked for what is lacking, by site
         self._bytes = 0
 
-    def set_notary(self, now: float, notary: Notary, features: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    def set_notary(self, notary: Notary, features: tuple[str, ...] = ()) -> list[tuple[str, str]]:
         """Trust this notary alone; the sites whose news it does not attest, which are forgotten, and why.
 
         `features`: what this site says in its news that it knows.

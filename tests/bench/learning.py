@@ -78,8 +78,8 @@ def learning(sites: int, wants: int) -> dict[str, Any]:
         router = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000)
         router.federation.set_peer(PEER, PeerRules())
         heard = router.federation.spreading
-        heard.set_notary(0.0, notary)
-        router.federation.link_up(0.0, PEER)
+        heard.set_notary(notary)
+        router.federation.link_up(PEER)
         heard.hear_known(0.0, PEER, [], more=False)
         router.take()
         cpu, before = 0.0, resident_mb()

@@ -102,7 +102,7 @@ class Federation:
         for one, other in ((a, b), (b, a)):
             knows = other not in self.old and one not in self.old
             self.routers[one].federation.link_up(
-                self.now, other, knows_patterns=knows, knows_news=knows, knows_destinations=knows
+                other, knows_patterns=knows, knows_news=knows, knows_destinations=knows
             )
             self.take(one)
 
@@ -120,7 +120,7 @@ class Federation:
         for name in self.names:
             if name not in self.old:
                 notary = NamedNotary(name)
-                self.routers[name].federation.spreading.set_notary(self.now, notary, features)
+                self.routers[name].federation.spreading.set_notary(notary, features)
         self.pass_time(0.0)
 
     def pass_time(self, seconds: float) -> None:
@@ -242,7 +242,7 @@ class Federation:
             case AcknowledgeUnit(unit=unit, outcome=outcome):
                 federation.acknowledged(self.now, one, unit.number, Answered(outcome))
             case TellInterest(changes=changes, whole=whole):
-                federation.hear_interest(self.now, one, changes, whole=whole)
+                federation.hear_interest(one, changes, whole=whole)
             case TellReceipt():
                 federation.hear_receipt(self.now, one, unit.query, unit.due, unit.have, closed=unit.closed)
             case TellDestinations(word=word, sites=sites):

@@ -110,7 +110,7 @@ class StoredFederation(Federation):
             self.now, {peer: self._rules.get((site, peer), PeerRules()) for peer in self.peers[site]}
         )
         if site not in self.old:
-            federation.spreading.set_notary(self.now, NamedNotary(site), self.features[site])
+            federation.spreading.set_notary(NamedNotary(site), self.features[site])
         self.take(site)
         for topic, channel, options in self.consumers.get(site, []):
             super().subscribe(site, topic, channel, **options)

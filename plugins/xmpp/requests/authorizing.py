@@ -26,7 +26,6 @@ from routing.names import check_topic
 AUTHORIZATION: Final = f"{PUBSUB}#subscribe_authorization"
 GET_PENDING: Final = f"{PUBSUB}#get-pending"
 _COMMAND: Final = f"{{{COMMANDS}}}command"
-_ACTIONS: Final = ("execute", "next", "complete")
 _PAGE: Final = 1_000
 
 REQUESTS_OF_ONE_MAX: Final = 10

@@ -256,7 +256,7 @@ MUTATIONS = [
     Mutation(
         name="who wants something no more wants it for ever",
         file=WANTS,
-        old="            self._leave(known, site, kind, name, peer)\n",
+        old="            self._leave(site, kind, name, peer)\n",
         new="            pass\n",
         tests=(WANTS_TESTS,),
         seed=0,

@@ -90,10 +90,10 @@ def test_a_peer_that_wants_too_much_is_heard_as_far_as_there_is_room() -> None:
 def test_a_distance_that_no_site_has_is_not_heard_nor_stored() -> None:
     router = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000)
     router.federation.set_peer("b", PeerRules())
-    assert router.federation.hear_interest(0.0, "b", wants("known", distance=3), whole=True) == 0
+    assert router.federation.hear_interest("b", wants("known", distance=3), whole=True) == 0
     for distance in (-1, -(2**63), DISTANCE_MAX, 2**63):
         changes = wants("known", *(f"new.{number}" for number in range(10)), distance=distance)
-        assert router.federation.hear_interest(0.0, "b", changes, whole=False) == len(changes)
+        assert router.federation.hear_interest("b", changes, whole=False) == len(changes)
     _, *stored = [one.changes for one in router.take() if isinstance(one, StoreInterest)]
     assert stored == [[]] * 4
     assert router.federation.interest._heard[("ALL", "known")] == {"b": 3}
@@ -115,6 +115,6 @@ def test_what_no_topic_or_server_can_be_called_is_not_heard_nor_stored() -> None
     router.federation.set_peer("b", PeerRules())
     nothing = [*wants("", "a b", "x" * 256), InterestChange("SERVER", "B b", 0)]
     good = [*wants("weather"), InterestChange("SERVER", "b", 0)]
-    assert router.federation.hear_interest(0.0, "b", [*nothing, *good], whole=True) == len(nothing)
+    assert router.federation.hear_interest("b", [*nothing, *good], whole=True) == len(nothing)
     [stored] = [one for one in router.take() if isinstance(one, StoreInterest)]
     assert stored.changes == good

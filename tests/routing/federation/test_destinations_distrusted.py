@@ -16,14 +16,14 @@ def attested_again(sites: Federation, *names: str, distrusted: set[str], seconds
     notaries = {name: NamedNotary(name) for name in names}
     for name, notary in notaries.items():
         notary.distrusted |= distrusted - {name}
-        sites.routers[name].federation.spreading.set_notary(sites.now, notary, FEATURES)
+        sites.routers[name].federation.spreading.set_notary(notary, FEATURES)
         sites.take(name)
     for _ in range(int(seconds // 60)):
         sites.pass_time(60.0)
         sites.settle()
     for name, notary in notaries.items():
         notary.distrusted.clear()
-        sites.routers[name].federation.spreading.set_notary(sites.now, notary, FEATURES)
+        sites.routers[name].federation.spreading.set_notary(notary, FEATURES)
         sites.take(name)
 
 

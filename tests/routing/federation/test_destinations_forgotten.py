@@ -54,7 +54,7 @@ def test_what_waits_for_a_site_that_nobody_has_heard_of_for_long_waits_at_its_pe
     if not are_known:
         origin = sites.routers["a"].federation
         origin.set_peer("old", PeerRules())
-        origin.link_up(sites.now, "old", knows_patterns=False, knows_news=False, knows_destinations=False)
+        origin.link_up("old", knows_patterns=False, knows_news=False, knows_destinations=False)
     for _ in range(int(SETTINGS.news_kept_s / HOUR_S) + 2):
         sites.pass_time(HOUR_S)
         sites.settle()

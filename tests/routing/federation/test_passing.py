@@ -66,8 +66,8 @@ def restarted(router: Router, now: float) -> Router:
 
 
 def wanted_by_delta(router: Router, now: float) -> None:
-    router.federation.link_up(now, "delta")
-    router.federation.hear_interest(now, "delta", [InterestChange("ALL", "t", 0)], whole=True)
+    router.federation.link_up("delta")
+    router.federation.hear_interest("delta", [InterestChange("ALL", "t", 0)], whole=True)
 
 
 def sends(router: Router) -> list[tuple[str, int]]:
@@ -109,7 +109,7 @@ def test_without_a_stated_timeout_it_ends_once_its_peers_have_it(beta: Router, *
     arrive(beta, NOW + 5, "gamma", 5, None)
     if restarts:
         beta = restarted(beta, NOW + 6)
-        beta.federation.link_up(NOW + 6, "delta")
+        beta.federation.link_up("delta")
     assert sends(beta) == [("delta", 4)]
     [copy] = beta.federation.outlook.copies.values()
     beta.federation.acknowledged(NOW + 8, "delta", copy.entry.id, Answered("accepted"))

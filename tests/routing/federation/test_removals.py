@@ -43,7 +43,7 @@ def router() -> Router:
     """With a peer `b` and two removals, of which the peer has the first on disk."""
     router = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000)
     router.federation.set_peer("b", PeerRules())
-    router.federation.link_up(0.0, "b")
+    router.federation.link_up("b")
     publisher = Consumer(None, "x", "p")
     for _ in range(2):
         router.publishing.publish(0.0, publisher, "t", Message(timeout_s=INFINITE, depth=1), "x:p@a", None)
@@ -60,12 +60,12 @@ def told(router: Router) -> list[int]:
 
 
 def test_a_peer_that_was_cut_off_is_told_only_what_it_has_not(router: Router) -> None:
-    router.federation.link_up(0.0, "b", restarted=False)
+    router.federation.link_up("b", restarted=False)
     assert told(router) == [2]
 
 
 def test_a_peer_that_has_restarted_is_told_everything(router: Router) -> None:
-    router.federation.link_up(0.0, "b", restarted=True)
+    router.federation.link_up("b", restarted=True)
     assert told(router) == [1, 2]
 
 
@@ -73,7 +73,7 @@ def test_a_peer_that_has_restarted_is_told_everything(router: Router) -> None:
 def test_what_never_left_the_site_leaves_no_tombstone(depth: int, tombstones: int) -> None:
     router = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000)
     router.federation.set_peer("b", PeerRules())
-    router.federation.link_up(0.0, "b")
+    router.federation.link_up("b")
     publisher = Consumer(None, "x", "p")
     for _ in range(2):
         router.publishing.publish(

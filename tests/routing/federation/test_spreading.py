@@ -63,12 +63,12 @@ class Site:
         self.notary = NamedNotary("a")
         for peer in peers:
             self.router.federation.set_peer(peer, PeerRules())
-        self.spreading.set_notary(self.now, self.notary)
+        self.spreading.set_notary(self.notary)
         for peer in peers:
             self.link_up(peer)
 
     def link_up(self, peer: str, *has: NewsVersion) -> None:
-        self.router.federation.link_up(self.now, peer)
+        self.router.federation.link_up(peer)
         self.spreading.hear_known(self.now, peer, has, more=False)
         self.tick()
 
@@ -237,7 +237,7 @@ def test_a_peer_hears_nothing_before_it_has_said_what_it_has() -> None:
     site.hear("b", said("x", 1, "b"))
     site.router.federation.link_down("c")
     site.router.take()
-    site.router.federation.link_up(site.now, "c")
+    site.router.federation.link_up("c")
     decisions = site.router.take()
     (has,) = [d.has for d in decisions if isinstance(d, TellKnownNews)]
     assert {one.site for one in has} == {"a", "x"}
@@ -251,7 +251,7 @@ def test_a_peer_hears_nothing_before_it_has_said_what_it_has() -> None:
 def test_a_peer_that_knows_no_news_is_told_none() -> None:
     site = Site("b")
     site.router.federation.set_peer("old", PeerRules())
-    site.router.federation.link_up(site.now, "old", knows_news=False)
+    site.router.federation.link_up("old", knows_news=False)
     site.tick(SPACING_S)
     site.hear("b", said("x", 1, "b"))
     told = [d.peer for d in site.router.take() if isinstance(d, TellNews | TellKnownNews)]
@@ -729,8 +729,8 @@ class TestComingBack:
         after = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000)
         after.federation.spreading.restore(own)
         after.federation.set_peer("b", PeerRules())
-        after.federation.spreading.set_notary(1.0, NamedNotary("a"))
-        after.federation.link_up(1.0, "b")
+        after.federation.spreading.set_notary(NamedNotary("a"))
+        after.federation.link_up("b")
         after.timing.tick(1.0)
         assert after.federation.spreading.known["a"].statement.version > own.statement.version
 
@@ -739,7 +739,7 @@ class TestComingBack:
         for signed in (said("x", 1), said("y", 1, by="z")):
             known = KnownNews(read_statement(signed.statement), signed, 0.0, "b")
             router.federation.spreading.restore(known)
-        refused = router.federation.spreading.set_notary(1.0, NamedNotary("a"))
+        refused = router.federation.spreading.set_notary(NamedNotary("a"))
         assert [one for one, _ in refused] == ["y"]
         assert set(router.federation.spreading.known) == {"x"}
         assert DiscardNews("y") in router.take()
@@ -756,7 +756,7 @@ class TestComingBack:
         assert [minute for minute, one in enumerate(asked, 1) if one == [("c", "x")]][:4] == [1, 3, 7, 15]
         assert asked.count([]) == 190
         site.notary.distrusted.clear()
-        site.spreading.set_notary(site.now, site.notary)
+        site.spreading.set_notary(site.notary)
         site.tick(60.0)
         assert [(peer, one.site) for peer, one in site.asked()] == [("c", "x")]
         site.hear("c", said("x", 1))
@@ -767,9 +767,9 @@ class TestComingBack:
         site = Site("b", "c")
         site.hear("c", said("x", 1))
         site.notary.distrusted.add("x")
-        site.spreading.set_notary(site.now, site.notary)
+        site.spreading.set_notary(site.notary)
         site.notary.distrusted.clear()
-        site.spreading.set_notary(site.now, site.notary)
+        site.spreading.set_notary(site.notary)
         site.router.take()
         site.tick(60.0)
         assert [(peer, one.site) for peer, one in site.asked()] == [("c", "x")]
@@ -778,7 +778,7 @@ class TestComingBack:
         site = Site("b")
         site.hear("b", said("x", 1))
         site.notary.distrusted.add("x")
-        assert site.spreading.set_notary(site.now, site.notary) == [("x", "its certificate is revoked")]
+        assert site.spreading.set_notary(site.notary) == [("x", "its certificate is revoked")]
         assert site.knows("x") is None
         assert site.hear("b", said("x", 2)) == "its certificate is revoked"
 

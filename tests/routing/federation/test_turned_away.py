@@ -77,8 +77,8 @@ def test_a_copy_in_another_mode_than_the_message_has_here_is_denied(
 ) -> None:
     """A message has one mode at all sites, that of its origin: what has one custodian goes to no other."""
     router.federation.set_peer("gamma", PeerRules())
-    router.federation.link_up(NOW, "gamma")
-    router.federation.hear_interest(NOW, "gamma", [InterestChange("ALL", "t", 0)], whole=True)
+    router.federation.link_up("gamma")
+    router.federation.hear_interest("gamma", [InterestChange("ALL", "t", 0)], whole=True)
     router.take()
     copy = arrival(mode, ("alpha",))
     copy.depth = 2
