@@ -60,6 +60,7 @@ class Broker:
     Args:
         store: opened, of this site; closed by whoever opened it, after `run` has ended.
         hops: likewise.
+        commits: of the store.
         reserve: what is given up where the disk is full; None for nothing.
 
     Attributes:
@@ -75,7 +76,9 @@ class Broker:
         store: Store,
         hops: HopLog,
         clock: Clock,
-        reserve: Reserve | None = None,
+        metrics: Metrics,
+        commits: Commits,
+        reserve: Reserve | None,
     ) -> None:
         self.server_name = settings.site.server_name
         self.accounts = accounts
@@ -83,7 +86,8 @@ class Broker:
         self.settings = settings
         self.mishaps = Mishaps()
         self.changes = LimitedLog(_log, "changes of topics")
-        self.metrics = Metrics()
+        self.metrics = metrics
+        self.commits = commits
         self._store_health = StoreHealth()
         self._store = store
         self._hops = hops
@@ -110,7 +114,7 @@ class Broker:
             self.mishaps.note,
             self.account_use.held_max,
         )
-        self._waking = Waking(self._router, clock, lambda: self.commits.patience_s)
+        self._waking = Waking(self._router, clock, lambda: commits.patience_s)
         self.wake = self._waking.wake
         self.door = Door(self._router, clock.now, self.wake, self._waking.wake_later)
         self.room = StoreRoom(
@@ -119,8 +123,7 @@ class Broker:
         self._bodies = Bodies(self.door.view.last_id)
         self.reading = Reading(self.door, store)
         self.browse = Browsing(self.door, self._bodies, self.reading, clock).page
-        self.commits = Commits(store, self.metrics.commit_s)
-        self.wal = WriteAheadLog(store, self._disk, self.reading.lock, self.wake, self.commits.beside)
+        self.wal = WriteAheadLog(store, self._disk, self.reading.lock, self.wake, commits.beside)
         hops.make_room = self.wal.make_room
         hops.mishap = self.mishaps.note
         self.federating = Federating(

@@ -44,23 +44,38 @@ SMOOTHING: Final = 0.1
 """The weight of the latest commit in the average."""
 
 
+def _preempted() -> int:
+    return getrusage(RUSAGE_THREAD).ru_nivcsw
+
+
 class Commits:
     """Owned by the broker's one task.
 
-    Attributes:
-        gather_max_s: the longest that a transaction is put off.
+    Args:
+        took_s: told of each.
         in_thread: has a worker thread do something, and waits for it.
-        in_place_s: commits that take less on average are waited for in place; 0 for none, inf for all.
         preempted: how often the processor has been taken from this thread: of a commit in which it was, the
             time says nothing of the disk.
+
+    Attributes:
+        gather_max_s: the longest that a transaction is put off.
+        in_place_s: commits that take less on average are waited for in place; 0 for none, inf for all.
     """
 
-    def __init__(self, store: Store, took_s: Histogram) -> None:
-        """`took_s` is told of each."""
-        self.gather_max_s = GATHER_MAX_S
-        self.in_place_s = IN_PLACE_S
-        self.preempted: Callable[[], int] = _preempted
-        self.in_thread: Callable[[Callable[[], float]], Awaitable[float]] = trio.to_thread.run_sync
+    def __init__(
+        self,
+        store: Store,
+        took_s: Histogram,
+        in_thread: Callable[[Callable[[], float]], Awaitable[float]],
+        *,
+        gather_max_s: float = GATHER_MAX_S,
+        in_place_s: float = IN_PLACE_S,
+        preempted: Callable[[], int] = _preempted,
+    ) -> None:
+        self.gather_max_s = gather_max_s
+        self.in_place_s = in_place_s
+        self._preempted = preempted
+        self._in_thread = in_thread
         self._store = store
         self._took_s = took_s
         self._beside = 0
@@ -97,9 +112,9 @@ class Commits:
         gather_s = min((decisions - FEW_DECISIONS) * GATHER_S_PER_DECISION, self.gather_max_s)
         self._begins_at = now + gather_s if gather_s > 0 else 0.0
         in_place = self._average_s < self.in_place_s and not self._beside and now >= self._trusts_at
-        preempted = self.preempted() if in_place else -1
+        preempted = self._preempted() if in_place else -1
         try:
-            took_s = self._timed_commit() if in_place else await self.in_thread(self._timed_commit)
+            took_s = self._timed_commit() if in_place else await self._in_thread(self._timed_commit)
         except sqlite3.Error:
             # one that came at once says nothing of how fast the disk is
             self._learn(max(self._failed_after_s, self._average_s), preempted)
@@ -118,10 +133,6 @@ class Commits:
 
     def _learn(self, took_s: float, preempted: int) -> None:
         # of one in a thread, some of the time is that of other threads, which it waited for
-        if took_s > STALL_S and preempted == self.preempted() and self.in_place_s < math.inf:
+        if took_s > STALL_S and preempted == self._preempted() and self.in_place_s < math.inf:
             self._trusts_at = trio.current_time() + DISTRUST_S
         self._average_s += SMOOTHING * (took_s - self._average_s)
-
-
-def _preempted() -> int:
-    return getrusage(RUSAGE_THREAD).ru_nivcsw

@@ -20,9 +20,10 @@ import trio
 
 from daemon.accounts.accounts import Accounts
 from daemon.broker.broker import Broker
-from daemon.broker.committing import GATHER_MAX_S, IN_PLACE_S
+from daemon.broker.committing import GATHER_MAX_S, IN_PLACE_S, Commits
 from daemon.hops import service as hop_service
 from daemon.hops.writer import HopLog
+from daemon.metrics import Metrics
 from daemon.settings import HOPS, STORE, Settings
 from daemon.store.reserve import Reserve
 from daemon.store.schema import TooNewError
@@ -136,23 +137,27 @@ async def opened_broker(
     with (
         _opened(settings, own, clock, hop_log) as (store, hops, now),
         _reserve(settings, keeps_reserve) as reserve,
+        closing(OwnThread("commits")) as thread,
     ):
+        metrics = Metrics()
+        commits = Commits(
+            store,
+            metrics.commit_s,
+            thread.run_sync if own_thread else trio.to_thread.run_sync,
+            gather_max_s=gather_max_s,
+            in_place_s=in_place_s,
+        )
         try:
-            broker = Broker(settings, accounts, store, hops, now, reserve)
+            broker = Broker(settings, accounts, store, hops, now, metrics, commits, reserve)
         except sqlite3.Error as error:
             raise _unusable(settings.site.state_directory, error) from error
-        thread = OwnThread("commits")
-        if own_thread:
-            broker.commits.in_thread = thread.run_sync
-        broker.commits.gather_max_s, broker.commits.in_place_s = gather_max_s, in_place_s
-        with closing(thread):
-            async with trio.open_nursery() as tasks:
-                opened = OpenedBroker(broker, store, hops, settings.site.state_directory / HOPS, tasks)
-                try:
-                    yield opened
-                finally:
-                    await opened.stop()
-                tasks.cancel_scope.cancel()
+        async with trio.open_nursery() as tasks:
+            opened = OpenedBroker(broker, store, hops, settings.site.state_directory / HOPS, tasks)
+            try:
+                yield opened
+            finally:
+                await opened.stop()
+            tasks.cancel_scope.cancel()
 
 
 @contextmanager

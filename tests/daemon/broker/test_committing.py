@@ -41,8 +41,7 @@ async def waited_after(commits: Commits, store: Store, decisions: int) -> float:
 async def test_few_decisions_delay_nothing_and_many_only_so_long(
     store: Store, autojump_clock: MockClock
 ) -> None:
-    commits = Commits(store, Histogram())
-    commits.in_place_s = math.inf
+    commits = Commits(store, Histogram(), trio.to_thread.run_sync, in_place_s=math.inf)
     assert await waited_after(commits, store, FEW_DECISIONS) == 0
     some = await waited_after(commits, store, 2 * FEW_DECISIONS)
     many = await waited_after(commits, store, 100 * FEW_DECISIONS)
@@ -51,7 +50,7 @@ async def test_few_decisions_delay_nothing_and_many_only_so_long(
 
 
 async def test_the_transaction_is_committed_in_place_and_by_a_thread_alike(store: Store) -> None:
-    commits = Commits(store, Histogram())
+    commits = Commits(store, Histogram(), trio.to_thread.run_sync)
     for in_place_s, record in ((0.0, 7), (1000.0, 8)):
         commits.in_place_s = in_place_s
         store.write(EMPTY, record, CLOCK_MARK)
@@ -64,10 +63,10 @@ class Watched:
     """Commits that a disk is fast enough to be waited for in place; `in_threads` is how many were not."""
 
     def __init__(self, store: Store) -> None:
-        self.commits = Commits(store, Histogram())
-        self.commits.in_place_s = 1000.0
-        self.commits.preempted = lambda: 0
-        self.commits.in_thread = self._in_thread
+        self.commits = Commits(
+            store, Histogram(), self._in_thread, in_place_s=1000.0, preempted=lambda: self.preempted()
+        )
+        self.preempted: Callable[[], int] = lambda: 0
         self.in_threads = 0
         self._store = store
 
@@ -125,7 +124,7 @@ async def test_after_a_commit_that_took_long_none_is_waited_for_in_place_for_a_w
 async def test_a_commit_in_which_the_processor_was_taken_away_says_nothing_of_the_disk(
     watched: Watched, store: Store, mock_clock: MockClock
 ) -> None:
-    watched.commits.preempted = count().__next__
+    watched.preempted = count().__next__
     with late(store):
         for _ in range(2):
             assert await watched.commit() == 0

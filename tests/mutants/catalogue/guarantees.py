@@ -13,7 +13,7 @@ MUTATIONS = [
     Mutation(
         name="a processor that is busy passes for a disk that stalls",
         file="daemon/broker/committing.py",
-        old=" and preempted == self.preempted()",
+        old=" and preempted == self._preempted()",
         new="",
         tests=(
             "tests/daemon/broker/test_committing.py::"
