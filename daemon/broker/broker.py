@@ -62,11 +62,11 @@ class Broker:
         hops: likewise.
         commits: of the store.
         reserve: what is given up where the disk is full; None for nothing.
+        session_ended: told of each session that ends, and why.
 
     Attributes:
         idle: no transaction is gathered, written or being committed.
         wake: the router has decisions, or what was decided is to be carried out.
-        session_ended: told of each session that ends, and why.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class Broker:
         metrics: Metrics,
         commits: Commits,
         reserve: Reserve | None,
+        session_ended: Callable[[BrokerSession, str], None],
     ) -> None:
         self.server_name = settings.site.server_name
         self.accounts = accounts
@@ -98,7 +99,7 @@ class Broker:
         self.unfinished = self.account_use.unfinished
         self._sessions: dict[BrokerSession, None] = {}
         self._session_ids = 0
-        self.session_ended: Callable[[BrokerSession, str], None] = lambda session, why: None
+        self._session_ended = session_ended
         self._maintenance_due = False
         self.draining = False
         self._closing = False
@@ -214,7 +215,7 @@ class Broker:
         `why` is for the log.
         """
         if session in self._sessions:
-            self.session_ended(session, why or ("the connection was lost" if lost else "its client left"))
+            self._session_ended(session, why or ("the connection was lost" if lost else "its client left"))
             del self._sessions[session]
             self.account_use.end_session(session.account)
             self.door.close(session.consumer, lost=lost)

@@ -21,6 +21,7 @@ import trio
 from daemon.accounts.accounts import Accounts
 from daemon.broker.broker import Broker
 from daemon.broker.committing import GATHER_MAX_S, IN_PLACE_S, Commits
+from daemon.broker.session import BrokerSession
 from daemon.hops import service as hop_service
 from daemon.hops.writer import HopLog
 from daemon.metrics import Metrics
@@ -116,6 +117,7 @@ async def opened_broker(
     clock: Callable[[tuple[float, float, str, float]], Clock] = SystemClock,
     hop_log: type[HopLog] = HopLog,
     keeps_reserve: bool = False,
+    session_ended: Callable[[BrokerSession, str], None] = lambda session, why: None,
     gather_max_s: float = GATHER_MAX_S,
     in_place_s: float = IN_PLACE_S,
     own_thread: bool = False,
@@ -129,6 +131,7 @@ async def opened_broker(
         own: told of the store as soon as it is open; what it raises ends the start.
         clock: made of the mark that the run before left in the store.
         keeps_reserve: whether room is kept for a full disk.
+        session_ended: told of each session that ends, and why.
         gather_max_s, in_place_s: see `Commits`.
         own_thread: whether commits have a thread of their own, instead of trio's.
 
@@ -148,7 +151,7 @@ async def opened_broker(
             in_place_s=in_place_s,
         )
         try:
-            broker = Broker(settings, accounts, store, hops, now, metrics, commits, reserve)
+            broker = Broker(settings, accounts, store, hops, now, metrics, commits, reserve, session_ended)
         except sqlite3.Error as error:
             raise _unusable(settings.site.state_directory, error) from error
         async with trio.open_nursery() as tasks:

@@ -109,6 +109,11 @@ class BrokerSession:
 
     # -- requests ---------------------------------------------------------------------------------
 
+    @property
+    def lasted_s(self) -> float:
+        """For how long it has been there."""
+        return max(self._broker.clock.wall_ms() / 1000 - self.opened_at, 0.0)
+
     def publish(self, topic: str, message: Message, request: Any = None, *, delay_s: float = 0.0) -> None:
         """See `daemon.frontend.Session`."""
         try:

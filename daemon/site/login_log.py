@@ -1,7 +1,6 @@
 """What the log says of logins: who came, who was refused, who left and why; of a crowd, how many more."""
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from daemon.broker.session import BrokerSession
@@ -16,8 +15,7 @@ NAME_MAX: Final = 65
 class LoginLog:
     """Its lines have fields, too, for logs in JSON."""
 
-    def __init__(self, wall_ms: Callable[[], int]) -> None:
-        self._wall_ms = wall_ms
+    def __init__(self) -> None:
         self._logins = LimitedLog(logger, "logins")
         self._ends = LimitedLog(logger, "ends of sessions")
 
@@ -55,7 +53,6 @@ class LoginLog:
 
     def ended(self, session: BrokerSession, why: str) -> None:
         """A session has ended."""
-        lasted_s = max(self._wall_ms() / 1000 - session.opened_at, 0.0)
         self._ends.log(
             logging.INFO,
             "%s/%s logged out (%s, %s): session %d, after %.1f s, %d published, %d delivered: %s",
@@ -64,14 +61,14 @@ class LoginLog:
             session.protocol,
             session.remote,
             session.id,
-            lasted_s,
+            session.lasted_s,
             session.published,
             session.delivered,
             why,
             fields={
                 "event": "logout",
                 **session.fields,
-                "lasted_s": round(lasted_s, 3),
+                "lasted_s": round(session.lasted_s, 3),
                 "published": session.published,
                 "delivered": session.delivered,
                 "why": why,

@@ -69,6 +69,7 @@ class RunningSite:
         suid: str,
         notifier: Notifier,
         passed: dict[str, list[socket.socket]],
+        login_log: LoginLog,
     ) -> None:
         """`found`: in the files of `config`, none of which is refused."""
         settings = found.settings
@@ -86,8 +87,7 @@ class RunningSite:
         )
         self._notifier = notifier
         self._accounts = accounts
-        self._login_log = LoginLog(broker.clock.wall_ms)
-        broker.session_ended = self._login_log.ended
+        self._login_log = login_log
         self._listeners = Listeners(
             limits=lambda: self.limits,
             tls_context=lambda: self.files.tls.context,
@@ -318,7 +318,15 @@ async def serve_site(
     def own(store: Store) -> None:
         own_state(config, settings.site, store)
 
-    async with opened_broker(settings, accounts, own=own, keeps_reserve=True, own_thread=True) as opened:
+    login_log = LoginLog()
+    async with opened_broker(
+        settings,
+        accounts,
+        own=own,
+        keeps_reserve=True,
+        session_ended=login_log.ended,
+        own_thread=True,
+    ) as opened:
         broker = opened.broker
         suid = f"{settings.site.server_name}/{opened.boot:x}"
         sockets = passed.pop(LINKS_SOCKET, ())
@@ -326,7 +334,9 @@ async def serve_site(
             links = SiteLinks(settings, broker, opened.boot, found.peers, found.keys, sockets)
         except OSError as error:
             raise StartError(f"{settings.site.state_directory} cannot be used: {because(error)}") from None
-        site = RunningSite(config, installed, found, accounts, broker, links, suid, notifier, passed)
+        site = RunningSite(
+            config, installed, found, accounts, broker, links, suid, notifier, passed, login_log
+        )
         await opened.start(site.files.expiry.look, give_back)
         opened.tasks.start_soon(broker.mishaps.keep_going, "what operators are shown", site.operations.run)
         opened.tasks.start_soon(broker.mishaps.keep_going, "the look for pauses", site.metrics.watch_pauses)

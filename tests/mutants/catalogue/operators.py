@@ -131,7 +131,7 @@ MUTATIONS = [
     Mutation(
         name="the log does not say that a session has ended",
         file="daemon/site/site.py",
-        old="        broker.session_ended = self._login_log.ended\n",
+        old="        session_ended=login_log.ended,\n",
         new="",
         tests=(
             "tests/daemon/site/test_audit.py::test_the_log_says_why_a_session_ended_and_what_went_through_it",
