@@ -146,7 +146,6 @@ class PeerConnection:
     def establish(self, exchange: Exchange) -> None:
         """Make this connection the link: units pass from now on."""
         self._exchange = exchange
-        exchange.wake = self.wake
         self.is_up = True
         self._up.set()
         self.wake()

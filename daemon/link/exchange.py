@@ -29,11 +29,7 @@ COMPLAINTS_EVERY_S = 10.0
 
 
 class Exchange:
-    """Sender and receiver of one peer, and the broker behind them.
-
-    Attributes:
-        wake: called when there is something to be written; set by the connection.
-    """
+    """Sender and receiver of one peer, and the broker behind them."""
 
     def __init__(
         self,
@@ -47,21 +43,25 @@ class Exchange:
         self.peer = peer
         self.sender = LinkSender(window_units, window_bytes)
         self.receiver = LinkReceiver(window_units)
-        self.wake: Callable[[], None] = _nothing
+        self._wake: Callable[[], None] = _nothing
         self._port = port
         self._wall_us = wall_us
         self._received_us = 0
         self._bad_units: Counter[str] = Counter()
         self._complained_at: dict[str, float] = {}
 
-    def connected(self, hello: Hello, agreement: Agreement, session: int) -> bool:
-        """Link number `session` is up. Returns whether the peer has restarted since the last one."""
+    def connected(self, hello: Hello, agreement: Agreement, session: int, wake: Callable[[], None]) -> bool:
+        """Begin the link of number `session`. Returns whether the peer has restarted since the last one.
+
+        `wake` is called when there is something to be written, until the link is down.
+        """
+        self._wake = wake
         self.sender.connected(agreement.window_units, agreement.window_bytes)
         return self.receiver.connected(hello.site, hello.boot, session)
 
     def disconnected(self) -> None:
         """Note that the link is down."""
-        self.wake = _nothing
+        self._wake = _nothing
         dropped = self.sender.disconnected()
         if dropped:
             self._port.dropped(self.peer, dropped)
@@ -69,14 +69,14 @@ class Exchange:
     def put(self, unit: Transfer | Control, lane: Lane) -> int:
         """See `Links.send`."""
         number = self.sender.put(unit, lane, trio.current_time())
-        self.wake()
+        self._wake()
         return number
 
     def answer(self, session: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str) -> None:
         """See `Links.acknowledge`."""
         self.receiver.answer(session, numbers, outcome, reason)
         if self.receiver.has_answers:
-            self.wake()
+            self._wake()
 
     def answers(self) -> bytes:
         """Take the acknowledgements that are due, stamped as leaving now."""
@@ -118,13 +118,13 @@ class Exchange:
                 if not had_room and self.sender.has_room:
                     self._port.room(self.peer)
                 if self.sender.waiting:
-                    self.wake()
+                    self._wake()
 
     def refuse(self, refusal: UnitRefusal) -> None:
         """Deny a unit that could not be read, if its number is known."""
         if refusal.number:
             self.receiver.refused(refusal.number, refusal.text, self._received_us)
-            self.wake()
+            self._wake()
         self._complain("sent what was refused", refusal.text)
 
     def _take_transfer(self, transfer: Transfer) -> None:

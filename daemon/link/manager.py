@@ -341,7 +341,7 @@ class LinkManager:
         peer.link = connection
         peer.agreement = agree(self._own, hello)
         peer.since = trio.current_time()
-        restarted = peer.exchange.connected(hello, peer.agreement, next(self._sessions))
+        restarted = peer.exchange.connected(hello, peer.agreement, next(self._sessions), connection.wake)
         connection.establish(peer.exchange)
         how = "dialled" if connection.dialled else "accepted"
         if peer.site not in ("", hello.site):
