@@ -76,6 +76,7 @@ class Broker:
         store: Store,
         hops: HopLog,
         clock: Clock,
+        mishaps: Mishaps,
         metrics: Metrics,
         commits: Commits,
         reserve: Reserve | None,
@@ -85,7 +86,7 @@ class Broker:
         self.accounts = accounts
         self.clock = clock
         self.settings = settings
-        self.mishaps = Mishaps()
+        self.mishaps = mishaps
         self.changes = LimitedLog(_log, "changes of topics")
         self.metrics = metrics
         self.commits = commits
@@ -126,7 +127,6 @@ class Broker:
         self.browse = Browsing(self.door, self._bodies, self.reading, clock).page
         self.wal = WriteAheadLog(store, self._disk, self.reading.lock, self.wake, commits.beside)
         hops.make_room = self.wal.make_room
-        hops.mishap = self.mishaps.note
         self.federating = Federating(
             self.door,
             self._bodies,

@@ -30,6 +30,7 @@ from daemon.store.reserve import Reserve
 from daemon.store.schema import TooNewError
 from daemon.store.store import Store
 from daemon.system.clock import Clock, SystemClock
+from daemon.system.mishaps import Mishaps
 from daemon.system.own_thread import OwnThread
 
 _log = logging.getLogger(__name__)
@@ -137,8 +138,9 @@ async def opened_broker(
 
     Raises StartError where the files cannot be used.
     """
+    mishaps = Mishaps()
     with (
-        _opened(settings, own, clock, hop_log) as (store, hops, now),
+        _opened(settings, own, clock, partial(hop_log.open, mishap=mishaps.note)) as (store, hops, now),
         _reserve(settings, keeps_reserve) as reserve,
         closing(OwnThread("commits")) as thread,
     ):
@@ -151,7 +153,9 @@ async def opened_broker(
             in_place_s=in_place_s,
         )
         try:
-            broker = Broker(settings, accounts, store, hops, now, metrics, commits, reserve, session_ended)
+            broker = Broker(
+                settings, accounts, store, hops, now, mishaps, metrics, commits, reserve, session_ended
+            )
         except sqlite3.Error as error:
             raise _unusable(settings.site.state_directory, error) from error
         async with trio.open_nursery() as tasks:
@@ -168,7 +172,7 @@ def _opened(
     settings: Settings,
     own: Callable[[Store], object],
     clock: Callable[[tuple[float, float, str, float]], Clock],
-    hop_log: type[HopLog],
+    open_hop_log: Callable[..., HopLog],
 ) -> Iterator[tuple[Store, HopLog, Clock]]:
     """The store and the hop log, which belong together, and the clock that goes on where they ended."""
     state = settings.site.state_directory
@@ -184,7 +188,7 @@ def _opened(
             raise _unusable(state, error) from error
         now = clock(store.site.clock)
         try:
-            hops = hop_log.open(
+            hops = open_hop_log(
                 state / HOPS,
                 server=settings.site.server_name,
                 boot=store.site.boot,

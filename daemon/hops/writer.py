@@ -115,12 +115,16 @@ def _say(what: str, error: Exception) -> None:
 class HopLog:
     """The hop log of one boot of one server. See the module for what its marks mean.
 
+    Args:
+        mishap: told of a record that cannot be encoded, and of the error.
+
     Attributes:
         last_record: number of the last record that was appended.
         lost_records: records that could not be written, in this boot.
-        make_room: called where the disk is full; whether it is worth another try at once.
-        on_gathered: called when a record is appended where none waited to be written.
-        mishap: told of a record that cannot be encoded, and of the error.
+        make_room: called where the disk is full; whether it is worth another try at once. Set by the broker,
+            whose store gives the room: it is made of a log that is open.
+        on_gathered: called when a record is appended where none waited to be written. Set by whoever keeps
+            the log, before each wait.
     """
 
     def __init__(
@@ -132,12 +136,13 @@ class HopLog:
         previous: int,
         settings: HopSettings,
         now_us: Callable[[], int] = utc_us,
+        mishap: Callable[[str, Exception], None] = _say,
     ) -> None:
         self.last_record = previous
         self.lost_records = 0
         self.make_room: Callable[[], bool] = lambda: False
         self.on_gathered: Callable[[], object] = lambda: None
-        self.mishap: Callable[[str, Exception], None] = _say
+        self.mishap = mishap
         self._directory = directory
         self._server = server
         self._boot = boot
@@ -169,6 +174,7 @@ class HopLog:
         committed_record: int,
         settings: HopSettings,
         now_us: Callable[[], int] = utc_us,
+        mishap: Callable[[str, Exception], None] = _say,
     ) -> "HopLog":
         """Finish what the last boot left open, cut back to `committed_record`, and continue after it.
 
@@ -185,7 +191,15 @@ class HopLog:
                 "the hop log has lost its records %d to %d: the power was cut, or files are gone",
                 *(found + 1, previous),
             )
-        return cls(directory, server=server, boot=boot, previous=previous, settings=settings, now_us=now_us)
+        return cls(
+            directory,
+            server=server,
+            boot=boot,
+            previous=previous,
+            settings=settings,
+            now_us=now_us,
+            mishap=mishap,
+        )
 
     @property
     def has_unwritten(self) -> bool:

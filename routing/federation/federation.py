@@ -270,7 +270,11 @@ class Federation:
             self._note_who_is_told_topics()
 
     def _note_who_is_told_topics(self) -> None:
-        """Where patterns have to be told as topics, those that begin to be there are told, too."""
+        """Where patterns have to be told as topics, those that begin to be there are told, too.
+
+        Matching is told so here, and not when it is made: most sites never need it, and what it would be
+        given is made of the site's state, which has the matching.
+        """
         self._state.matching.begun = self.interest.note_topic if self.interest.tells_topics else None
 
     def tell_interest(self) -> None:

@@ -107,8 +107,14 @@ async def test_what_cannot_be_set_aside_ends_all_the_same(tmp_path: Path, mock_c
 
 async def test_the_hop_log_goes_on_whatever_its_keeping_meets(tmp_path: Path, mock_clock: MockClock) -> None:
     mishaps = Mishaps()
-    log = HopLog.open(tmp_path, server="a.example", boot=1, committed_record=0, settings=HopSettings())
-    log.mishap = mishaps.note
+    log = HopLog.open(
+        tmp_path,
+        server="a.example",
+        boot=1,
+        committed_record=0,
+        settings=HopSettings(),
+        mishap=mishaps.note,
+    )
     held: list[int] = [1]
 
     def count() -> int:
