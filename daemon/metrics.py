@@ -51,12 +51,12 @@ class Histogram:
         return sum(self.counts)
 
     def note(self, seconds: float, count: int = 1) -> None:
-        """So many things took so long each."""
+        """Count so many things that took so long each."""
         self.counts[bisect_left(STEPS_S, seconds)] += count
         self.sum_s += seconds * count
 
     def note_since(self, began_at: Sequence[float], now: float) -> None:
-        """Something has ended now that began at each of these times, which do not fall."""
+        """Count what has ended now and began at these times, each at or after the one before."""
         end = len(began_at)
         if end == 1:  # as where little happens
             self.note(now - began_at[0])
@@ -137,13 +137,13 @@ class LoopWatch(trio.abc.Instrument):
         self._worked_s = time.thread_time()
 
     def after_io_wait(self, timeout: float) -> None:
-        """A turn begins."""
+        """Note when a turn of the loop begins."""
         self._began = began = time.perf_counter()
         if began - self._asked_at > ASK_EVERY_S:
             self._asked_at, self._worked_s = began, time.thread_time()
 
     def before_io_wait(self, timeout: float) -> None:
-        """It ends."""
+        """Count a turn that ends after a long pause, and whether it worked or waited."""
         if time.perf_counter() - self._began > LONG_PAUSE_S:
             before_s = self._began - self._asked_at  # at most so much of what it worked was before
             is_work = time.thread_time() - self._worked_s - before_s > LONG_PAUSE_S

@@ -59,22 +59,22 @@ class Grouping:
         return taker, entry
 
     def hold(self, entry: Entry, subscription: Subscription) -> None:
-        """A subscription has a message that it had before a start, or that another one had received."""
+        """Note that a subscription has a message: one from before a start, or that another had received."""
         queue, entry = self._of(entry)
         queue.hand_on(entry, subscription)
 
     def pause(self, entry: Entry) -> None:
-        """A message is not offered again for a while: nobody gets more of its group."""
+        """Note that a message is not offered for a while: until then nobody gets more of its group."""
         queue, entry = self._of(entry)
         queue.pause(entry)
 
     def end_turn(self, entry: Entry) -> None:
-        """Who has a message has not finished it in time: its group is to go to others."""
+        """Have the group of a message go to others: who has it has not finished it in time."""
         queue, entry = self._of(entry)
         queue.end_turn(entry)
 
     def let_go(self, entry: Entry) -> None:
-        """A message is held no longer."""
+        """Take a message out of its group: it has ended, or was given back."""
         queue, entry = self._of(entry)
         queue.let_go(entry)
 

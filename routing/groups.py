@@ -188,7 +188,7 @@ class GroupedQueue(PriorityQueue):
         return group
 
     def claim(self, entry: GroupedEntry, subscription: "Subscription") -> None:
-        """A subscription has an entry that has been taken out: the group is its own."""
+        """Note that a subscription has an entry that was taken out: the group is its own."""
         group = self._group(entry)
         group.out.add(entry.id)
         self._grouped.discard(entry.id)
@@ -201,7 +201,7 @@ class GroupedQueue(PriorityQueue):
         self._settle(group)
 
     def hand_on(self, entry: GroupedEntry, subscription: "Subscription") -> None:
-        """A subscription has an entry that another one had, or before a start: the group is its own."""
+        """Note that a subscription has what another one had, or it before a start: the group is its own."""
         group = self._group(entry)
         group.out.add(entry.id)
         _own(group, subscription)
@@ -210,14 +210,14 @@ class GroupedQueue(PriorityQueue):
         self._settle(group)
 
     def pause(self, entry: GroupedEntry) -> None:
-        """An entry comes back later: until then nobody gets more of its group."""
+        """Note that an entry comes back later: until then nobody gets more of its group."""
         group = self._group(entry)
         group.out.add(entry.id)
         group.paused.add(entry.id)
         self._settle(group)
 
     def end_turn(self, entry: GroupedEntry) -> None:
-        """Who has this entry does not finish it in time: others come first, once all that it has is back."""
+        """Have others come first, once all is back that the owner has, which did not finish this in time."""
         group = self._by_name.get(entry.group)
         if group is not None and group.owner is not None:
             group.had = group.owner
@@ -225,7 +225,7 @@ class GroupedQueue(PriorityQueue):
             self._settle(group)
 
     def release(self, group: Group, heir: "Subscription | None", received: Container[int]) -> None:
-        """The owner of a group has left, and its `heir` has what it had received."""
+        """Take a group from its owner, which has left; what it had received is the `heir`'s."""
         keeps = heir is not None and any(id in received for id in group.out)
         _own(group, heir if keeps else None)
         if not keeps:
@@ -234,7 +234,7 @@ class GroupedQueue(PriorityQueue):
         self._settle(group)
 
     def let_go(self, entry: GroupedEntry) -> None:
-        """An entry is held no longer."""
+        """Take an entry out of its group: it has ended, or was given back."""
         group = self._by_name.get(entry.group)
         if group is None:
             return

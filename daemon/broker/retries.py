@@ -38,11 +38,11 @@ class Retries:
         return self._count if now >= self.again_at else 0
 
     def tried(self, now: float) -> None:
-        """So many were, and more wait."""
+        """Note that those which were `due` have been tried: twice as many are, later, if more wait."""
         if self.waiting:
             self.again_at = now + RETRY_S
             self._count *= 2
 
     def none_left(self) -> None:
-        """Nothing waits any more."""
+        """Note that nothing waits any more."""
         self.again_at = inf

@@ -45,24 +45,24 @@ class Waking:
         self._carried_by = math.inf  # also what nobody waits for
 
     async def wait(self) -> None:
-        """Until there is something to carry out."""
+        """Return once there is something to carry out."""
         await self._work.wait()
 
     def begin(self) -> None:
-        """What comes from now on is for the next transaction."""
+        """Begin a transaction: what comes from now on is for the next."""
         self._work = trio.Event()
 
     def carry_out_all(self) -> None:
-        """What nobody waits for is carried out, too: it is waited for no longer."""
+        """Note that this transaction carries out also what nobody waits for: no later one is to."""
         self._carried_by = math.inf  # the alarm may stay
 
     def wake(self) -> None:
-        """The router has decisions, or what was decided is to be carried out."""
+        """Have a transaction begin as soon as may be."""
         self._work.set()
         self.note_time()
 
     def wake_later(self) -> None:
-        """The router has decisions for which nobody waits."""
+        """Have a transaction begin before long: there are decisions for which nobody waits."""
         if self._carried_by == math.inf and not self._work.is_set():
             self._carried_by = trio.current_time() + self._patience_s()
             if self._carried_by < self._alarm.deadline:  # else one that has been set for others comes before
@@ -70,7 +70,7 @@ class Waking:
         self.note_time()
 
     def wake_in(self, seconds: float) -> None:
-        """Something is to be tried again then."""
+        """Have a transaction begin after so many seconds: something is to be tried again."""
         self._carried_by = min(self._carried_by, trio.current_time() + seconds)
         self._set_alarm()
 
@@ -80,13 +80,13 @@ class Waking:
             self._set_alarm()
 
     def record_later(self) -> None:
-        """There may be hop records of which the store does not know."""
+        """Have a transaction begin later: there may be hop records of which the store does not know."""
         if self._record_at == math.inf:
             self._record_at = trio.current_time() + RECORD_S
             self._set_alarm()
 
     def recorded(self) -> None:
-        """The store knows of all hop records."""
+        """Note that the store knows of all hop records."""
         self.record_due, self._record_at = False, math.inf
 
     async def keep_time(self, tick: Callable[[], None]) -> None:

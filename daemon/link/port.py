@@ -65,28 +65,28 @@ class RouterPort(Protocol):
     """What the links want of the broker."""
 
     def peers_changed(self, peers: Mapping[str, PeerEntry]) -> None:
-        """Who the peers are and what may cross, at the start and after each reload.
+        """Take on who the peers are and what may cross, at the start and after each reload.
 
         What was sent to a peer that is no longer there has been forgotten.
         """
 
     def link_up(self, peer: str, agreement: Agreement, restarted: bool) -> None:
-        """The link is up, and nothing is on its way. `restarted`: not by the same boot as the last one."""
+        """Begin with a link: nothing is on its way. `restarted`: not by the same boot as the last one."""
 
     def link_down(self, peer: str, reason: str) -> None:
-        """The link is down. What was sent and has no answer is forgotten, and so are the answers owed."""
+        """Note that a link is down, and with it what was sent and has no answer, and the answers owed."""
 
     def transfer_arrived(self, arrived: Arrived) -> None:
         """Take a copy. One with a number is owed an `acknowledge`."""
 
     def transfer_refused(self, peer: str, transfer: Transfer, message: Message | None, reason: str) -> None:
-        """A copy was refused (and denied to the peer): it cannot be read (message None) or is forged."""
+        """Note a copy that was denied to the peer: it cannot be read (message None) or is forged."""
 
     def control_arrived(self, arrived: ControlArrived) -> None:
         """Take what the peer's router says; it is owed an `acknowledge`."""
 
     def acknowledged(self, peer: str, settled: Settled) -> None:
-        """The peer says what became of a copy or control."""
+        """Take what the peer says became of a copy or control."""
 
     def dropped(self, peer: str, transfers: list[Transfer]) -> None:
         """Unguaranteed copies that were not written before the link went down."""

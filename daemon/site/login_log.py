@@ -20,7 +20,7 @@ class LoginLog:
         self._ends = LimitedLog(logger, "ends of sessions")
 
     def refused(self, account: str, why: str, protocol: str, remote: str) -> None:
-        """Somebody who said to be `account` is not let in; `protocol` is "" where it is not known."""
+        """Log who is not let in and said to be `account`; `protocol` is "" where it is not known."""
         shown = account[:NAME_MAX]
         self._logins.log(
             logging.WARNING,
@@ -39,7 +39,7 @@ class LoginLog:
         )
 
     def opened(self, session: BrokerSession) -> None:
-        """Somebody is let in."""
+        """Log who is let in."""
         self._logins.log(
             logging.INFO,
             "%s/%s logged in (%s, %s): session %d",
@@ -52,7 +52,7 @@ class LoginLog:
         )
 
     def ended(self, session: BrokerSession, why: str) -> None:
-        """A session has ended."""
+        """Log the end of a session, and what went through it."""
         self._ends.log(
             logging.INFO,
             "%s/%s logged out (%s, %s): session %d, after %.1f s, %d published, %d delivered: %s",

@@ -72,7 +72,7 @@ class Transactions:
         return transaction.steps
 
     def abort_all(self) -> None:
-        """Nothing of what is open will happen."""
+        """Drop all that is open: nothing of it will happen."""
         self._open.clear()
         self._frames = self._bytes = 0
 

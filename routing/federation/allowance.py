@@ -25,7 +25,7 @@ class Allowance:
         return max(-self._left / self._per_s, 0.0)
 
     def give_back(self, count: float) -> None:
-        """What was taken was not used."""
+        """Give back what was taken and not used."""
         self._left = min(self._left + count, self._at_once)
 
     def _refill(self, now: float) -> None:

@@ -143,7 +143,7 @@ class Federation:
     # -- links ------------------------------------------------------------------------------------
 
     def set_peer(self, name: str, rules: PeerRules) -> None:
-        """A peer is configured, or its rules have changed."""
+        """Note a peer that is configured, or its rules, which have changed."""
         peer = self.forwarding.peers.get(name)
         if peer is None:
             self.forwarding.peers[name] = Peer(name, rules)
@@ -153,7 +153,7 @@ class Federation:
         self.topology.links_changed()
 
     def remove_peer(self, name: str, now: float) -> None:
-        """A peer is none any more: nothing is kept for it, and nothing waits for its link."""
+        """Forget a peer: nothing is kept for it any more, and nothing waits for its link."""
         if self.forwarding.peers.pop(name, None) is None:
             return
         self.interest.peer_removed(name)
@@ -226,7 +226,7 @@ class Federation:
         knows_news: bool = True,
         knows_destinations: bool = False,
     ) -> None:
-        """A link works: repeat what is unanswered, tell what is wanted, and what was removed.
+        """Begin with a link: repeat what is unanswered, tell what is wanted, and what was removed.
 
         Args:
             restarted: the peer is not known to be in the state in which the last link left it.
@@ -259,7 +259,7 @@ class Federation:
             self.custody.pull(topic)
 
     def link_down(self, name: str) -> None:
-        """A link is gone. What its peer wanted is kept: what is due to it waits for it."""
+        """Note that a link is gone. What its peer wanted is kept: what is due to it waits for it."""
         peer = self.forwarding.peers.get(name)
         if peer is not None:
             peer.up = False
@@ -363,7 +363,7 @@ class Federation:
         return parts.boot << COUNTER_BITS | parts.counter if parts.server == self._state.server else None
 
     def removal_arrived(self, peer: str, number: int) -> None:
-        """A peer has a removal on disk, and so, as they are told in order, all before it."""
+        """Note that a peer has a removal on disk, and so, as they are told in order, all before it."""
         if (known := self.forwarding.peers.get(peer)) is not None:
             known.has_removals = max(known.has_removals, number)
 

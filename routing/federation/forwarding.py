@@ -286,7 +286,7 @@ class Forwarding:
         return True
 
     def go_on(self, copy: Copy) -> None:
-        """It is its turn: send it to those peers to which it was not to go before."""
+        """Send a copy whose turn it is to those peers to which it was not to go before."""
         for peer in [peer for peer, ids in self._put_off.items() if copy.entry.id in ids]:
             self._put_off[peer].discard(copy.entry.id)
             if not self._put_off[peer]:
@@ -352,7 +352,7 @@ class Forwarding:
     # -- repetition, and interest that comes later ------------------------------------------------
 
     def repeat(self, peer: str) -> None:
-        """A link is up again: send once more what was not answered, each topic in its turn where it has one.
+        """Send once more what a peer has not answered, each topic in its turn where it has one.
 
         What was asked of others, and the peer is the way to now, goes before what has come since.
         """
@@ -362,7 +362,7 @@ class Forwarding:
                 self._repeat(copy, peer, copy.forwards[peer])
 
     def link_down(self, peer: str) -> None:
-        """What waited for its turn waits for the link."""
+        """Have what waited for its turn wait for the link."""
         self._put_off.pop(peer, None)
 
     def _repeat(self, copy: Copy, peer: str, forward: Forward) -> None:

@@ -57,16 +57,16 @@ class NewsPeer:
         return self._arrived < self._answer_ends
 
     def set(self, said: NewsVersion) -> None:
-        """It says that it has this, whatever it was believed to have."""
+        """Note what the peer says that it has, whatever it was believed to have."""
         self.has[said.site] = said.boot, said.number
         self._buckets[said.site] = read_digest(said.wants, BEGINNING_BYTES)
 
     def note(self, site: str, version: Version) -> None:
-        """It has this news, or later."""
+        """Note that the peer has this news, or later."""
         self.has[site] = max(version, self.has.get(site, version))
 
     def note_bucket(self, site: str, index: int, hash: bytes) -> None:
-        """It has a bucket."""
+        """Note that the peer has a bucket."""
         self._buckets.setdefault(site, {})[index] = hash
 
     def note_gone(self, site: str, hashes: Hashes) -> None:

@@ -65,7 +65,7 @@ class OwnLeaves:
             self._touch(index)
 
     def set_want(self, want: Want, wanted: bool) -> None:
-        """This site wants something, or does no more."""
+        """Note whether this site wants something."""
         mode, name = want
         kinds = self._kinds.setdefault(name, set())
         if wanted:
@@ -80,7 +80,7 @@ class OwnLeaves:
             self._put((name, ""), self._leaf(kind, name))
 
     def set_rules(self, peers: Mapping[str, PeerRules]) -> None:
-        """What the links of this site let pass."""
+        """Replace what the links of this site let pass."""
         if peers == self._rules:
             return
         before, self._rules = set(_rules(self._rules)), dict(peers)

@@ -78,23 +78,23 @@ class Saying:
         self.note_links()
 
     def restore(self, said: SiteNews) -> None:
-        """What it said last, before a start."""
+        """Go on after what this site said last, before a start."""
         self._said = said
         self._last = max(self._last, said.version)
 
     def pass_by(self, version: Version) -> None:
-        """This site has said later news than it knows of: what it says next is to be later still."""
+        """Have what is said next be later than this, which the site has said and does not know of."""
         self._last = max(self._last, version)
         self._is_stale = True
         self.note_links()
 
     def note_links(self) -> None:
-        """A link of this site, or a peer, has come or gone, or has other rules."""
+        """Say soon which links this site has: one, or a peer, has come or gone, or has other rules."""
         if self._notary is not None:
             self._due(self._quiet_until)
 
     def note_want(self, want: Want, wanted: bool) -> None:
-        """This site wants something, or does no more."""
+        """Say soon whether this site wants something."""
         self._leaves.set_want(want, wanted)
         if self._notary is not None:
             self._due(self._wants_quiet_until)

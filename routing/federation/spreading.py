@@ -165,11 +165,11 @@ class Spreading:
     # -- links ------------------------------------------------------------------------------------
 
     def note_links(self) -> None:
-        """A link of this site, or a peer, has come or gone."""
+        """Say soon which links this site has: one, or a peer, has come or gone."""
         self._saying.note_links()
 
     def note_want(self, want: Want, wanted: bool) -> None:
-        """This site wants something, or does no more."""
+        """Say soon whether this site wants something."""
         self._saying.note_want(want, wanted)
 
     def note_rules(self, name: str, before: PeerRules) -> None:
@@ -182,7 +182,7 @@ class Spreading:
                 self._tell_buckets(name, known, self._hashes(site))
 
     def link_up(self, name: str, *, knows_news: bool) -> None:
-        """There is a link with a peer, which may know no news; of what it has, nothing is known yet."""
+        """Begin to tell a peer news, if it knows any; of what it has, nothing is known yet."""
         if knows_news:
             self._links[name] = NewsPeer()
             self._state.out.append(TellKnownNews(name, [self._has(site) for site in self.known]))
@@ -195,13 +195,13 @@ class Spreading:
         return NewsVersion(site, *version, write_digest(held, BEGINNING_BYTES))
 
     def link_down(self, name: str) -> None:
-        """It is gone."""
+        """Forget what a peer has: its link is gone."""
         self._links.pop(name, None)
         self._missed.forget(name)
         self.note_links()
 
     def peer_removed(self, name: str) -> None:
-        """A peer is none any more."""
+        """Forget what is kept for a peer, which is none any more."""
         self.link_down(name)
         for allowances in (self._checks, self._wants_told, self._asks):
             allowances.pop(name, None)
@@ -393,7 +393,7 @@ class Spreading:
             link.note_gone(site, hashes)
 
     def doubt(self, site: str, said_at: float) -> None:
-        """Nothing is known of a site, as clocks or authorities may be wrong: it counts as being there."""
+        """Count a site as being there, though nothing is known of it: clocks or authorities may be wrong."""
         if len(self.doubted) < SITES_MAX:
             self.doubted.setdefault(site, said_at)
 

@@ -40,17 +40,17 @@ class Topology:
         self._ways: Ways | None = None
 
     def links_changed(self) -> None:
-        """There are other links, or they have other rules, or of sites something else is known."""
+        """Look for ways anew: links have come or gone, or have other rules, or more is known of sites."""
         self.graph += 1
         self.up_changed()
 
     def up_changed(self) -> None:
-        """A link is up, or down, here or elsewhere, and nothing else has changed."""
+        """Look for ways anew, as a link is up, or down, here or elsewhere, and nothing else has changed."""
         self.version += 1
         self._ways = None
 
     def wants_changed(self) -> None:
-        """A site wants something else, or tells other rules."""
+        """Tell the listeners what sites want now, or which rules they tell."""
         touched = self.wants.take_touched()
         if touched.rules:
             self.links_changed()

@@ -40,7 +40,7 @@ class Turns:
         return bool(self._topics or self._copies)
 
     def changed(self, topics: Iterable[str]) -> None:
-        """These are to be looked at, from their oldest copies on.
+        """Have these topics looked at, from their oldest copies on.
 
         One that has its turn begins anew, but each minute is gone through to the end, whatever changes.
         """
@@ -50,7 +50,7 @@ class Turns:
             self._copies.clear()
 
     def minute(self) -> None:
-        """All are to be looked at."""
+        """Have all topics looked at."""
         self._topics = dict.fromkeys((*self._topics, *self._all()), True)
 
     def _look_at_links(self) -> None:
@@ -61,7 +61,7 @@ class Turns:
             self.changed((*self._open(), *self._waiting) if is_same else self._all())
 
     def wait(self, copy: Copy) -> None:
-        """Who has come to want it is for the site where it began, while links to that are up."""
+        """Leave who has come to want a copy to the site where it began, while links to that are up."""
         self._waiting.add(copy.entry.topic.name)
 
     def _open(self) -> list[str]:
@@ -88,7 +88,7 @@ class Turns:
         return self._looked_at
 
     def end(self) -> None:
-        """No copy is looked at any more for now."""
+        """Note that no copy is looked at any more for now."""
         self._looked_at = None
         if not self._copies:
             self._topic, self.is_minutely = "", False
@@ -116,7 +116,7 @@ class Turns:
         return True
 
     def join(self, copy: Copy) -> None:
-        """A copy is to be looked at after all others of its topic that are to be."""
+        """Have a copy looked at after all others of its topic that are to be."""
         self._joined.add(copy.entry.id)
         if copy.entry.topic.name == self._topic:
             self._copies.append(copy)

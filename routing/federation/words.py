@@ -24,7 +24,7 @@ class DestinationWords:
         self._untold: dict[tuple[str, DestinationsWord], dict[str, list[str]]] = {}
 
     def note(self, peer: str, word: DestinationsWord, smuid: str, site: str) -> None:
-        """There is this to be told."""
+        """Note what a peer is to be told of a copy; nothing for one that does not know of destinations."""
         known = self._peers.get(peer)
         if known is not None and known.up and known.knows_destinations:
             self._untold.setdefault((peer, word), {}).setdefault(smuid, []).append(site)

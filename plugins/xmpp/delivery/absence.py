@@ -31,7 +31,7 @@ class Absence:
             self._ask_at(jid, now)
 
     def ask_later(self, jid: str, now: float) -> None:
-        """It is away; it was looked for a while ago, or never."""
+        """Look for a JID that is away, after a pause that is longer each time."""
         if jid in self._at:
             return
         pause_s = self._pauses.get(jid, FIRST_S)
@@ -43,7 +43,7 @@ class Absence:
         heapq.heappush(self._due, (at, jid))
 
     def seen(self, jid: str) -> None:
-        """It is there, or does not subscribe any more."""
+        """Look for a JID no more: it is there, or does not subscribe any more."""
         self._at.pop(jid, None)
         self._pauses.pop(jid, None)
 

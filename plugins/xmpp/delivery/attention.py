@@ -108,7 +108,7 @@ class Attention:
             self._client.away()
 
     def watch(self) -> None:
-        """It should show that it is there from time to time while it has items of a queue."""
+        """Look whether the JID is there, if it has items of a queue and has said nothing for long."""
         if trio.current_time() - self._client.seen_at > QUIET_S and any(
             held.subscription.is_queue and held.subscription.level == "plain"
             for held in self._client.held.values()

@@ -60,7 +60,7 @@ class Calls:
             return
 
     async def answered(self, answer: Answer) -> None:
-        """The session has answered."""
+        """Tell whoever made a call what the session has answered."""
         done = self._waiting.pop(answer.request, None)
         if done is not None:
             self.unanswered -= 1

@@ -149,7 +149,7 @@ class Client(Sending):
     # -- the end of a delivery --------------------------------------------------------------------
 
     def settle(self, numbers: list[int], done: Done, *, finished: bool) -> None:
-        """The client is done with items of a queue, or cannot work on them. Raises Refusal."""
+        """Finish items of a queue, or give back those that the client cannot work on. Raises Refusal."""
         held = [self.held[number] for number in numbers]
         settled = partial(self._items_settled, held, done, finished)
         if finished:
@@ -167,7 +167,7 @@ class Client(Sending):
         await done(answer)
 
     def give_back(self, number: int, reason: str) -> None:
-        """The client cannot be given this item."""
+        """Give back an item that the client cannot be given."""
         if (held := self.held.get(number)) is not None:
             self._let_go(held)
             self.quietly(self.session.give_back, [number], reason)
@@ -188,7 +188,7 @@ class Client(Sending):
             self.quietly(self.session.unsubscribe, subscription.node, subscription.name)
 
     def leave(self, subscription: NodeSubscription) -> None:
-        """Nothing more comes by the subscription, which is about to end."""
+        """Stop a subscription that is about to end: nothing more comes by it."""
         self.release(subscription)
         if subscription.attached:
             self.quietly(self.session.detach, subscription.node, subscription.name)
@@ -238,7 +238,7 @@ class Client(Sending):
         await self.notify(notifications.unsubscribed(detached.topic, subscription.subscriber))
 
     async def end(self, subscription: NodeSubscription) -> None:
-        """Somebody else ends a subscription. Raises Refusal."""
+        """End a subscription for somebody else, and tell the subscriber. Raises Refusal."""
         self.release(subscription)
         self._service.registry.remove(self.jid, subscription.node)
         await self.ask(self.session.unsubscribe, subscription.node, subscription.name)
@@ -251,7 +251,10 @@ class Client(Sending):
     # -- coming and going -------------------------------------------------------------------------
 
     def gone(self) -> None:
-        """The JID is not there any more. Source: XEP-0254 4."""
+        """Stop the subscriptions of a JID that is there no more; end those that do not outlive that.
+
+        Source: XEP-0254 4.
+        """
         self.finish()
         for subscription in self._service.registry.of(self.jid):
             if not subscription.attached:
@@ -268,7 +271,7 @@ class Client(Sending):
         self._service.ask_later(self.jid)
 
     def away(self) -> None:
-        """Nobody can be reached: what is held goes on to others, or waits, and nothing more comes."""
+        """Stop the subscriptions of a JID that cannot be reached: what is held goes to others, or waits."""
         self.finish()
         for subscription in self._service.registry.of(self.jid):
             if subscription.attached:
@@ -290,7 +293,7 @@ class Client(Sending):
             subscription.detaching -= 1
 
     def back(self) -> None:
-        """The JID is there: what waits for it can be sent."""
+        """Send a JID that is there what waits for it."""
         for subscription in self._service.registry.present(self.jid):
             if not (subscription.is_queue or subscription.is_collection):
                 self._service.start(partial(self._know, subscription.node))

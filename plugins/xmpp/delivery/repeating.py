@@ -43,7 +43,7 @@ class Repeating:
             raise
 
     def restart(self) -> None:
-        """There is a new stream: all are sent again."""
+        """Have all sent again, by a new stream."""
         self._service.transfers.restart(trio.current_time())
         self._changed.set()
 

@@ -195,13 +195,13 @@ class Sending(Calls):
         return any(held.subscription is subscription for held in self.held.values())
 
     def replace(self, previous: NodeSubscription | None, subscription: NodeSubscription) -> None:
-        """What is held by an earlier subscription to the node is held by the one that follows it."""
+        """Have a subscription hold what the one before it to the node held; None: there was none."""
         for held in self.held.values():
             if held.subscription is previous:
                 held.subscription = subscription
 
     def release(self, subscription: NodeSubscription) -> None:
-        """What the subscription had is its own no longer; the broker knows already, or is about to."""
+        """Let go of what a subscription holds; the broker knows already, or is about to."""
         released = [each for each in self.held.values() if each.subscription is subscription]
         self._disregard(released)
         for held in released:

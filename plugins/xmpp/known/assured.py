@@ -108,7 +108,7 @@ class Assured:
         return sum(holding.memory for holding in self._senders.get(jid, {}).values())
 
     def forget(self, jid: str, msg_id: str) -> None:
-        """It has been published, or could not be stored."""
+        """Forget a message that has been published, or could not be stored."""
         held = self._senders.get(jid, {})
         holding = held.pop(msg_id, None)
         if holding is not None:
@@ -121,12 +121,12 @@ class Assured:
             self._senders.pop(jid, None)
 
     def forget_old(self, now: float) -> None:
-        """Those whose time is over, as it is on disk."""
+        """Forget those whose time is over, as it is on disk."""
         for jid, held in list(self._senders.items()):
             for msg_id in [msg_id for msg_id, holding in held.items() if holding.ends_at <= now]:
                 self.forget(jid, msg_id)
 
     def forget_sender(self, jid: str) -> None:
-        """Its session ends; what is on disk is read again when it comes back."""
+        """Forget what is held of a JID whose session ends; from disk it is read when that comes back."""
         for msg_id in list(self._senders.get(jid, ())):
             self.forget(jid, msg_id)

@@ -42,11 +42,11 @@ class Assignments:
         self._former: OrderedDict[tuple[str, str], set[str]] = OrderedDict()
 
     def assigned(self, node: str, item: str, holding: Assignment) -> None:
-        """An item has been given to a subscriber."""
+        """Note that an item has been given to a subscriber."""
         self._holders.setdefault((node, item), []).append(holding)
 
     def unlocked(self, node: str, item: str, holding: Assignment) -> None:
-        """It is the subscriber's no longer, and lives on."""
+        """Note that an item is a subscriber's no longer, and lives on."""
         self._drop(node, item, holding)
         former = self._former.setdefault((node, item), set())
         if len(former) < FORMER_HOLDERS_MAX:
@@ -56,7 +56,7 @@ class Assignments:
             self._former.popitem(last=False)
 
     def finished(self, node: str, item: str, holding: Assignment) -> None:
-        """It is gone for good."""
+        """Forget an item that is gone for good."""
         self._drop(node, item, holding)
         self._former.pop((node, item), None)
 

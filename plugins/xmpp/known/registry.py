@@ -155,7 +155,7 @@ class Registry:
             self.absent.add(jid)
 
     def detached(self, subscription: NodeSubscription) -> None:
-        """Nothing is sent by it, until its JID is `present`."""
+        """Note that nothing is sent by a subscription until its JID is `present`."""
         subscription.attached = False
         if self.find(subscription.jid, subscription.node) is subscription:
             self.absent.add(subscription.jid)

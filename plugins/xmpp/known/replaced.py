@@ -22,5 +22,5 @@ class Replaced:
         return noted.pop() if noted else None
 
     def done(self, node: str) -> None:
-        """Nobody sees to the node any more."""
+        """Forget a node to which nobody sees any more."""
         self._ids.pop(node, None)

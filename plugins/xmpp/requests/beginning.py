@@ -52,7 +52,7 @@ async def begin(service: ServicePort, subscription: NodeSubscription, written: s
 
 
 async def tell_owners(service: ServicePort, client: Asker, node: str, jid: str, state: str) -> None:
-    """Who subscribes, or does no longer, where the node's owners want to know. Source: XEP-0060 7.3.1."""
+    """Tell a node's owners, where they want to know, who subscribes, or no longer. Source: XEP-0060 7.3.1."""
     record = records.record(client.session, node)
     if record.options.notify_sub:
         for owner in owners(service, node, record):

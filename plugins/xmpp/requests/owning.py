@@ -26,7 +26,7 @@ CHANGES_MAX: Final = AFFILIATIONS_MAX
 
 
 async def subscriptions(request: Request) -> None:
-    """Who subscribes to the node over XMPP, a page at a time, and who waits to be let."""
+    """Answer with who subscribes to the node over XMPP, a page at a time, and who waits to be let."""
     node, record, _ = known(request)
     answer = Element(f"{{{PUBSUB_OWNER}}}pubsub")
     listed = SubElement(answer, f"{{{PUBSUB_OWNER}}}subscriptions", {"node": node})

@@ -49,23 +49,32 @@ class Asker(Protocol):
     assured_known: bool
     mute: bool
 
-    def request(self, call: Callable[..., None], *args: Any, done: Done) -> None: ...
+    def request(self, call: Callable[..., None], *args: Any, done: Done) -> None:
+        """Make a call of the session; `done` is awaited with what it answers. Raises Refusal."""
 
-    async def ask(self, call: Callable[..., None], *args: Any) -> Answer: ...
+    async def ask(self, call: Callable[..., None], *args: Any) -> Answer:
+        """Make a call of the session, and wait for its answer. Raises Refusal."""
 
-    def settle(self, numbers: list[int], done: Done, *, finished: bool) -> None: ...
+    def settle(self, numbers: list[int], done: Done, *, finished: bool) -> None:
+        """Finish items of a queue, or give them back; `done` is awaited then. Raises Refusal."""
 
-    async def notify(self, event: Element) -> None: ...
+    async def notify(self, event: Element) -> None:
+        """Send an `<event/>` that nobody answers."""
 
-    def holds(self, subscription: NodeSubscription) -> bool: ...
+    def holds(self, subscription: NodeSubscription) -> bool:
+        """Whether any item of the subscription is with the client."""
 
-    def replace(self, previous: NodeSubscription | None, subscription: NodeSubscription) -> None: ...
+    def replace(self, previous: NodeSubscription | None, subscription: NodeSubscription) -> None:
+        """Have a subscription hold what the one before it to the node held; None: there was none."""
 
-    def release(self, subscription: NodeSubscription) -> None: ...
+    def release(self, subscription: NodeSubscription) -> None:
+        """Let go of what a subscription holds; the broker knows already, or is about to."""
 
-    def leave(self, subscription: NodeSubscription) -> None: ...
+    def leave(self, subscription: NodeSubscription) -> None:
+        """Stop a subscription that is about to end: nothing more comes by it."""
 
-    async def end(self, subscription: NodeSubscription) -> None: ...
+    async def end(self, subscription: NodeSubscription) -> None:
+        """End a subscription for somebody else, and tell the subscriber. Raises Refusal."""
 
 
 class ServicePort(Protocol):
@@ -85,31 +94,44 @@ class ServicePort(Protocol):
     is_up: bool
     streams: int
 
-    def client(self, jid: str) -> Asker: ...
+    def client(self, jid: str) -> Asker:
+        """The client of a full JID, logged in where it was not. Raises StanzaError, Refusal."""
 
-    def find_client(self, jid: str) -> Asker | None: ...
+    def find_client(self, jid: str) -> Asker | None:
+        """The client of a full JID; None where it is not logged in."""
 
-    def find_allowed(self, node: str, *rights: Right) -> Asker | None: ...
+    def find_allowed(self, node: str, *rights: Right) -> Asker | None:
+        """Any client whose account has these rights on a node; None where there is none."""
 
-    def memory_of(self, jid: str) -> int: ...
+    def memory_of(self, jid: str) -> int:
+        """Bytes that are held of a JID and for it, and are no message, or not only one."""
 
-    def check_room_for_node(self) -> None: ...
+    def check_room_for_node(self) -> None:
+        """Raises StanzaError where no node can be made that is not there."""
 
-    def start(self, task: Callable[[], Awaitable[object]]) -> None: ...
+    def start(self, task: Callable[[], Awaitable[object]]) -> None:
+        """Run something of our own beside everything else; its errors are logged."""
 
-    def start_request(self, jid: str, stanza: Element, task: Awaitable[object]) -> None: ...
+    def start_request(self, jid: str, stanza: Element, task: Awaitable[object]) -> None:
+        """Run a JID's request as a task; what it raises is answered. Raises StanzaError if it has many."""
 
-    async def answer(self, stanza: Element | str) -> None: ...
+    async def answer(self, stanza: Element | str) -> None:
+        """Send the answer to a request."""
 
-    async def fail(self, stanza: Element, error: StanzaError) -> None: ...
+    async def fail(self, stanza: Element, error: StanzaError) -> None:
+        """Answer with an error; to an error or a result nothing is sent."""
 
-    async def notify(self, jid: str, event: Element, *, collection: str = "") -> None: ...
+    async def notify(self, jid: str, event: Element, *, collection: str = "") -> None:
+        """Send a JID an `<event/>` that nobody answers; `collection` is that by which it comes."""
 
-    async def ask(self, jid: str, question: Element) -> Element | None: ...
+    async def ask(self, jid: str, question: Element) -> Element | None:
+        """Ask a full JID; None where no answer comes in time, or the stream breaks."""
 
-    def next_id(self, kind: str) -> str: ...
+    def next_id(self, kind: str) -> str:
+        """An id for a stanza of ours; the prefix tells kinds apart in a log."""
 
-    async def log_misuse(self, jid: str, text: str) -> None: ...
+    async def log_misuse(self, jid: str, text: str) -> None:
+        """Note what somebody should look into. Source: XEP-0337, urn:xmpp:qos Memory attacks."""
 
 
 class Request(msgspec.Struct, frozen=True):

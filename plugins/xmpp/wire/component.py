@@ -145,7 +145,7 @@ class Component:
         self._work.set()
 
     def drop(self) -> None:
-        """There has been no stream for long; see `Outbox.drop`."""
+        """Drop what is to come once only: there has been no stream for long, see `Outbox.drop`."""
         self._outbox.drop()
         self._wake_senders()
 

@@ -86,7 +86,7 @@ class Outbox:
                 stanza.settled(True)
 
     def drop(self) -> None:
-        """There has been no stream for long: of what was not written, only what may come twice is kept."""
+        """Drop what was not written, but for what may come twice: there has been no stream for long."""
         dropped = [stanza for stanza in self._waiting if not stanza.again]
         self._waiting = deque(stanza for stanza in self._waiting if stanza.again)
         size = sum(len(stanza.data) for stanza in dropped)
@@ -97,7 +97,7 @@ class Outbox:
                 stanza.settled(False)
 
     def broken(self) -> None:
-        """The stream is gone: keep what goes over the next one, report what may have been lost."""
+        """Note that the stream is gone: keep what goes over the next, report what may have been lost."""
         kept = [stanza for stanza in self._written if stanza.again]
         kept += [stanza for stanza in self._waiting if stanza.again or stanza.settled is not None]
         lost = [stanza.settled for stanza in self._written if not stanza.again and stanza.settled is not None]
