@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from routing.decisions import AnswerRequest
 from routing.delivery import Deliveries
-from routing.errors import Refusal
+from routing.errors import NOT_ALL_DONE
 from routing.federation.federation import Federation
 from routing.queue import CROSSES, ONE, Entry
 from routing.state import SiteState
@@ -19,8 +19,6 @@ from routing.subscription import Consumer
 
 LOOKED_AT_MAX: Final = 20_000
 """Messages of the site that one step looks at."""
-
-FAILED: Final = Refusal(Refusal.STORE_FAILED, "the site could not do all of this; its log says why")
 
 
 class Emptying(Task):
@@ -61,8 +59,8 @@ class Emptying(Task):
         return f"the emptying of {self._topic}"
 
     def failed(self) -> None:
-        """Answer the request with `FAILED`."""
-        self._state.out.append(AnswerRequest(self._consumer, self._request, FAILED))
+        """Answer the request with `NOT_ALL_DONE`."""
+        self._state.out.append(AnswerRequest(self._consumer, self._request, NOT_ALL_DONE))
 
     def step(self, now: float) -> bool:
         """End some of the messages; after the last one, the topic. True once all is done."""

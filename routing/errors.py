@@ -46,6 +46,9 @@ class Refusal(Exception):
         self.subject = subject
 
 
+NOT_ALL_DONE: Final = Refusal(Refusal.STORE_FAILED, "the site could not do all of this; its log says why")
+
+
 class HeaderRefusal(Refusal):
     """A header that cannot be read or may not be sent. Source: routing contract 2."""
 

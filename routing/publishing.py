@@ -31,7 +31,7 @@ from routing.peering.decisions import StoreCopy
 from routing.queue import CROSSES, DELAYED, GONE, GUARANTEED, ONE, RECEIPT, TOGETHER, Entry
 from routing.receipts import Receipt, Receipts
 from routing.room import Room
-from routing.setting_aside import OWN_ERROR
+from routing.setting_aside import MET_BY_ERROR
 from routing.shares import Share
 from routing.state import SiteState
 from routing.subscription import Consumer, Subscription, Topic
@@ -164,7 +164,7 @@ class Publishing:
         made = range(last_id + 1, state.last_id + 1)
         for entry in [state.entries[id] for id in made if id in state.entries]:
             self._receipts.withdraw(entry)
-            self._deliveries.setting_aside.set_aside(now, entry, OWN_ERROR)
+            self._deliveries.setting_aside.set_aside(now, entry, MET_BY_ERROR)
         state.out[untaken:] = [each for each in state.out[untaken:] if message_of(each) not in made]
         state.matching.forget_if_unused(topic)
 

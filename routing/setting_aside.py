@@ -12,7 +12,7 @@ from routing.lifecycle import Lifecycle
 from routing.queue import GONE, GUARANTEED, Entry
 from routing.state import SiteState
 
-OWN_ERROR: Final = "an error of smqpd met it, which its log tells"
+MET_BY_ERROR: Final = "an error of smqpd met it, which its log tells"
 
 
 class SettingAside:
@@ -51,7 +51,7 @@ class SettingAside:
         what = f"{what} (topic {entry.topic.name}, number {entry.id})"
         self._state.mishap(what, error)
         try:
-            self._set_aside(now, entry, OWN_ERROR)
+            self._set_aside(now, entry, MET_BY_ERROR)
         except Exception as again:
             self._state.mishap(what, again)
-        self._lifecycle.end_anyhow(entry, OWN_ERROR)
+        self._lifecycle.end_anyhow(entry, MET_BY_ERROR)

@@ -21,7 +21,7 @@ from daemon.broker.burials import Burials
 from daemon.broker.inputs import ends_of_inputs
 from daemon.broker.reading import Reading
 from daemon.broker.recording import Recording
-from daemon.broker.taking_apart import OWN_ERROR, Fault, Kept, TakingApart, whom
+from daemon.broker.taking_apart import Fault, Kept, TakingApart, whom
 from daemon.broker.telling import Telling
 from daemon.hops.writer import HopLog
 from daemon.metrics import Metrics
@@ -29,7 +29,7 @@ from daemon.store.batch import Batch
 from daemon.store.changes import Surroundings
 from daemon.store.store import Store
 from daemon.system.clock import Clock
-from daemon.system.mishaps import Mishaps
+from daemon.system.mishaps import OWN_ERROR, Mishaps
 from routing import decisions
 from routing.decisions import INPUT_END, Bury, Decision
 from routing.errors import Refusal

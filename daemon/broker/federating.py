@@ -20,7 +20,6 @@ import trio
 from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.deferred_copies import DeferredCopies
 from daemon.broker.hearing import Hearing
-from daemon.broker.taking_apart import OWN_ERROR
 from daemon.broker.transfers import arrival_of, refused
 from daemon.control.enquiring import Enquiring
 from daemon.link.controls import (
@@ -38,7 +37,7 @@ from daemon.link.peers_file import PeerEntry
 from daemon.link.port import Arrived, ControlArrived, Links
 from daemon.link.refusals import Refusals
 from daemon.system.clock import Clock
-from daemon.system.mishaps import Mishaps
+from daemon.system.mishaps import OWN_ERROR, Mishaps
 from routing.decisions import Refused
 from routing.door import Door
 from routing.errors import Refusal

@@ -21,7 +21,7 @@ from routing.queue import Entry
 
 _log = logging.getLogger(__name__)
 
-GONE: Final = "it is not in the store"
+NOT_STORED: Final = "it is not in the store"
 
 TOLD_MAX: Final = 20
 TOLD_EVERY_S: Final = 60.0
@@ -53,7 +53,7 @@ class Reading:
         for id in wanted:
             entry = self._door.view.entry(id)
             if id not in found and entry is not None:
-                self._set_aside(entry, loaded.unreadable.get(id, GONE))
+                self._set_aside(entry, loaded.unreadable.get(id, NOT_STORED))
         return found
 
     def load_now(self, entry: Entry) -> Stored | None:
@@ -61,7 +61,7 @@ class Reading:
         loaded = self._store.load([entry.id])
         found = _decoded(loaded).get(entry.id)
         if found is None:
-            self._set_aside(entry, loaded.unreadable.get(entry.id, GONE))
+            self._set_aside(entry, loaded.unreadable.get(entry.id, NOT_STORED))
         return found
 
     def _set_aside(self, entry: Entry, reason: str) -> None:

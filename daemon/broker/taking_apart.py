@@ -18,6 +18,7 @@ import msgspec
 
 from daemon import frontend
 from daemon.broker.giving_way import give_way
+from daemon.system.mishaps import OWN_ERROR
 from routing import decisions
 from routing.decisions import Bury, Decision, message_of
 from routing.errors import Refusal
@@ -28,7 +29,6 @@ from routing.router import Router
 
 REFUSAL: Final = Refusal(Refusal.STORE_FAILED, "the site could not store this; its log says why")
 REASON: Final = "it could not be stored"
-OWN_ERROR: Final = "an error of smqpd; the log of the site where it happened says more"
 
 _OF_A_LOST_COPY: Final = (decisions.Record, decisions.DiscardMessage, DiscardReceipt)
 """What is still true of a copy that could not be stored, and ends."""

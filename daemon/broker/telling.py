@@ -9,10 +9,9 @@ from daemon import frontend
 from daemon.broker.ages import Ages
 from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.outbox import OutboxItem, UnreadDelivery
-from daemon.broker.taking_apart import OWN_ERROR
 from daemon.metrics import Metrics
 from daemon.system.clock import Clock
-from daemon.system.mishaps import Mishaps
+from daemon.system.mishaps import OWN_ERROR, Mishaps
 from routing import decisions
 from routing.lifecycle import found_nobody
 from routing.queue import GUARANTEED, STATED, Entry

@@ -32,10 +32,10 @@ from daemon.connections.silence import Silence, SilentError
 from daemon.connections.transport import RECEIVE_BYTES, Transport
 from daemon.connections.unless_left import READ_AHEAD_BYTES, unless_left
 from daemon.frontend import UNCOUNTED_BYTES, Ending, Limits, Session, SessionEvent, Site
+from daemon.system.mishaps import OWN_ERROR
 from routing.errors import Refusal
 
 LINGER_S: Final = 2.0
-OWN_ERROR: Final = "an error of the site, which its log tells"
 
 
 async def _fail(error: Exception) -> None:

@@ -36,7 +36,7 @@ FIXED: Final = ("site", "hops", "links", "plugins")
 CHANGES_LOGGED_MAX: Final = 1_000
 """Of one reload."""
 
-_OWN_ERROR: Final = "an error of smqpd met it; its log says more, and not all of it is taken on"
+_NOT_ALL_TAKEN_ON: Final = "an error of smqpd met it; its log says more, and not all of it is taken on"
 
 
 class SiteFiles:
@@ -171,7 +171,7 @@ class SiteFiles:
             yield Finding(part, "refused", f"it cannot be taken on: {because(error)}")
         except Exception as error:
             self._broker.mishaps.note(f"a reload ({part})", error)
-            yield Finding(part, "refused", _OWN_ERROR)
+            yield Finding(part, "refused", _NOT_ALL_TAKEN_ON)
 
     def _examined(self, settings: Settings, *, starts: bool) -> Examination:
         links = self._links.manager is not None

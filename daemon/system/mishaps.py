@@ -13,6 +13,9 @@ import trio
 LOGGED_EVERY_S: Final = 60.0
 KNOWN_MAX: Final = 1_000
 
+OWN_ERROR: Final = "an error of smqpd; the log of the site where it happened says more"
+"""Why a session or a link has ended, as who was at its other end is told."""
+
 AGAIN_S: Final = 1.0
 """After an error has ended a task that is to go on."""
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from daemon.connections.client_connection import OWN_ERROR
+from daemon.system.mishaps import OWN_ERROR
 from tests.support.site import running_site
 from tests.support.smqp_peer import connected, frame, publish
 

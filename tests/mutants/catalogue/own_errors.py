@@ -15,7 +15,7 @@ MUTATIONS = [
     Mutation(
         name="a copy that an error of ours met is held for ever",
         file="routing/setting_aside.py",
-        old="self._lifecycle.end_anyhow(entry, OWN_ERROR)\n",
+        old="self._lifecycle.end_anyhow(entry, MET_BY_ERROR)\n",
         new="pass\n",
         tests=(
             "tests/routing/test_router_own_errors.py::"
