@@ -24,7 +24,7 @@ from daemon.frontend import (
 )
 from plugins.web.account_api import AccountApi
 from plugins.web.actions import actor
-from plugins.web.endpoints import Endpoint, get, openapi, post, taken
+from plugins.web.endpoints import ApiMethod, get, openapi, post, taken
 from plugins.web.login import NotAllowed
 from plugins.web.pages import JOURNEY_S, Pages, whole
 from plugins.web.publishing import publish
@@ -243,7 +243,7 @@ class Api:
         return Closed(await self._site.operations.close_session(id, actor(request)))
 
 
-def as_json(endpoint: Endpoint) -> Callable[[Any], Awaitable[Any]]:
+def as_json(endpoint: ApiMethod) -> Callable[[Any], Awaitable[Any]]:
     """A view that answers with what an endpoint does."""
 
     async def view(request: Any) -> Any:

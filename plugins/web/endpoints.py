@@ -24,7 +24,7 @@ class Failed(msgspec.Struct, frozen=True):
 Parameter = tuple[str, str, bool, str]
 
 
-class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+class ApiMethod(msgspec.Struct, frozen=True, kw_only=True):
     """One method of one path."""
 
     method: str
@@ -41,18 +41,18 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         return self.method == "POST"
 
 
-def get(path: str, about: str, answer: Any, answers: Any, *parameters: Parameter) -> Endpoint:
+def get(path: str, about: str, answer: Any, answers: Any, *parameters: Parameter) -> ApiMethod:
     """One that looks."""
-    return Endpoint(
+    return ApiMethod(
         method="GET", path=path, about=about, answer=answer, answers=answers, parameters=parameters
     )
 
 
 def post(
     path: str, about: str, answer: Any, answers: Any, *parameters: Parameter, takes: Any = None
-) -> Endpoint:
+) -> ApiMethod:
     """One that changes the site."""
-    return Endpoint(
+    return ApiMethod(
         method="POST",
         path=path,
         about=about,
@@ -73,7 +73,7 @@ async def taken(request: Any, kind: type[T]) -> T:
         raise Refusal(Refusal.BAD_COMMAND, f"this is not what is to be sent: {error}") from None
 
 
-def openapi(endpoints: tuple[Endpoint, ...], version: str) -> dict[str, Any]:
+def openapi(endpoints: tuple[ApiMethod, ...], version: str) -> dict[str, Any]:
     """The schema, made of the types that answer."""
     takes = [bytes if each.takes is None else each.takes for each in endpoints]
     kinds = [Failed, *(each.answers for each in endpoints), *takes]

@@ -37,7 +37,7 @@ from plugins.xmpp.known.assured import Assured, AssuredLimits
 from plugins.xmpp.known.identities import AccountRules, NoAccount, bare_of, channel_of
 from plugins.xmpp.known.item_index import ItemIndex
 from plugins.xmpp.known.misuse import Misuse
-from plugins.xmpp.known.queueing import Assignments
+from plugins.xmpp.known.queueing import ItemHolders
 from plugins.xmpp.known.registry import NAME_PREFIX, Registry, read_subscription
 from plugins.xmpp.known.replaced import Replaced
 from plugins.xmpp.known.transfers import Transfer, Transfers
@@ -71,7 +71,7 @@ class Service:
         self.rules = AccountRules(settings.accounts)
         self.registry = Registry()
         self.access = Access(site, self.rules, self.registry)
-        self.assignments = Assignments()
+        self.holders = ItemHolders()
         self.index = ItemIndex()
         self.replaced = Replaced()
         self.transfers = Transfers(settings.answer_s)

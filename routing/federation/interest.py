@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from routing.federation.telling import EVERYTHING, ToldWants
+from routing.federation.telling import EVERYTHING, InterestPeer
 from routing.patterns import PatternTree, TopicTree, subscription_takes
 from routing.peering.wants import DISTANCE_MAX, InterestChange, Want, can_be_wanted, is_of_pattern
 
@@ -70,7 +70,7 @@ class Interest:
         self._patterns: PatternTree[str] = PatternTree()  # of all wants, own and heard
         self._patterns_from: Counter[str] = Counter()  # how many of the wants
         self._covering: dict[str, list[str]] = {}  # patterns, by topic
-        self._links: dict[str, ToldWants] = {}  # that are up
+        self._links: dict[str, InterestPeer] = {}  # that are up
         self._told_topics = TopicTree()
         self._told_topics_count = 0
 
@@ -174,7 +174,7 @@ class Interest:
             may_come: patterns of the topics that may come from the peer.
             knows_patterns: it can be told of patterns.
         """
-        link = self._links[peer] = ToldWants(may_come, self._told_topics, knows_patterns=knows_patterns)
+        link = self._links[peer] = InterestPeer(may_come, self._told_topics, knows_patterns=knows_patterns)
         if not knows_patterns:
             for topic in self._topics():
                 self.note_topic(topic)

@@ -16,8 +16,8 @@ from routing.peering.wants import Want
 EVERYTHING: Final = ("#",)
 
 
-class ToldWants:
-    """What one peer is told, while its link is up.
+class InterestPeer:
+    """A peer that is told of wants, while its link is up.
 
     Args:
         knows_patterns: it does not belong to an earlier version.

@@ -20,7 +20,7 @@ SEEN_S: Final = 1.0
 """One that was not heard of for so long is asked behind the item."""
 
 
-class Held(msgspec.Struct):
+class HeldItem(msgspec.Struct):
     """A delivery that is with the client.
 
     Attributes:
@@ -41,9 +41,9 @@ class Watched(Protocol):
     jid: str
     seen_at: float
     mute: bool
-    held: dict[int, Held]
+    held: dict[int, HeldItem]
 
-    async def send(self, held: Held, delivered: Delivered) -> None: ...
+    async def send(self, held: HeldItem, delivered: Delivered) -> None: ...
 
     def gone(self) -> None: ...
 
@@ -65,9 +65,9 @@ class Attention:
         self._client = client
         self._service = service
         self._asking = False
-        self._held_back: list[tuple[Held, Delivered]] | None = None
+        self._held_back: list[tuple[HeldItem, Delivered]] | None = None
 
-    async def send(self, held: Held, delivered: Delivered) -> None:
+    async def send(self, held: HeldItem, delivered: Delivered) -> None:
         """Send an item by message; whoever was quiet is asked first."""
         if self._held_back is not None:
             self._held_back.append((held, delivered))

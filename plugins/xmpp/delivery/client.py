@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 import trio
 
 from daemon.frontend import Answer, Delivered, Detached, Ending, Retracted, Session, Site, Withdrawn
-from plugins.xmpp.delivery.attention import Attention, Availability, Held
+from plugins.xmpp.delivery.attention import Attention, Availability, HeldItem
 from plugins.xmpp.delivery.calls import Done
 from plugins.xmpp.delivery.collecting import Collecting, is_kept
 from plugins.xmpp.delivery.sending import WITHHELD, Sending, SendingPort
@@ -22,7 +22,7 @@ from plugins.xmpp.forms.payload import item_id
 from plugins.xmpp.known.access import Access
 from plugins.xmpp.known.assured import Assured
 from plugins.xmpp.known.item_index import ItemIndex
-from plugins.xmpp.known.queueing import Assignment
+from plugins.xmpp.known.queueing import ItemHolder
 from plugins.xmpp.known.registry import NodeSubscription, Registry
 from routing.errors import Refusal
 
@@ -122,11 +122,11 @@ class Client(Sending):
             if delivered.acknowledge:
                 self.quietly(self.session.give_back, [number], WITHHELD, outcome="withheld")
             return
-        held = Held(number, item_id(message), message.smuid, subscription)
+        held = HeldItem(number, item_id(message), message.smuid, subscription)
         if delivered.acknowledge:
             self.held[number] = held
             if subscription.is_queue:
-                service.assignments.assigned(delivered.topic, held.item, Assignment(self.jid, number))
+                service.holders.assigned(delivered.topic, held.item, ItemHolder(self.jid, number))
                 if subscription.level == "plain":
                     await self.attention.send(held, delivered)
                     return
@@ -160,7 +160,7 @@ class Client(Sending):
             # at once: the next delivery of it may come before the answer
             self._let_go(each)
 
-    async def _items_settled(self, held: list[Held], done: Done, finished: bool, answer: Answer) -> None:
+    async def _items_settled(self, held: list[HeldItem], done: Done, finished: bool, answer: Answer) -> None:
         for each in held:
             self._let_go(each, finished=finished and answer.error is None)
             self._leave_if_free(each.subscription)

@@ -16,13 +16,13 @@ from typing import Final, Protocol
 import trio
 
 from daemon.frontend import Answer, Delivered, Session
-from plugins.xmpp.delivery.attention import SEEN_S, Held
+from plugins.xmpp.delivery.attention import SEEN_S, HeldItem
 from plugins.xmpp.delivery.calls import Calls
 from plugins.xmpp.delivery.finishing import Finishing
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.node_record import read_record
 from plugins.xmpp.known.identities import publisher_of
-from plugins.xmpp.known.queueing import Assignment, Assignments
+from plugins.xmpp.known.queueing import ItemHolder, ItemHolders
 from plugins.xmpp.known.registry import NodeSubscription
 from plugins.xmpp.known.transfers import Transfer, Transfers, carrier, deliver
 from plugins.xmpp.wire.component import Component, StanzaTooLargeError
@@ -44,7 +44,7 @@ class SendingPort(Protocol):
     """What all clients share, to send with; see `service.Service`."""
 
     name: str
-    assignments: Assignments
+    holders: ItemHolders
     transfers: Transfers
     finishing: Finishing
 
@@ -69,14 +69,14 @@ class Sending(Calls):
     def __init__(self, port: SendingPort, jid: str, session: Session, unanswered_max: int) -> None:
         super().__init__(session, unanswered_max)
         self.jid = jid
-        self.held: dict[int, Held] = {}
+        self.held: dict[int, HeldItem] = {}
         self.seen_at = trio.current_time()
         self._port = port
         self._read: list[int] = []
         self._carries = False
         """Whether anything was sent by a request of urn:xmpp:qos, which counts in the account's memory."""
 
-    async def send(self, held: Held, delivered: Delivered) -> None:
+    async def send(self, held: HeldItem, delivered: Delivered) -> None:
         """Send it as its subscription says."""
         port, subscription, number = self._port, held.subscription, held.number
         held.sent_at = trio.current_time()
@@ -105,13 +105,13 @@ class Sending(Calls):
                 self._let_go(held)
                 self.quietly(self.session.give_back, [number], str(error))
 
-    def _disregard(self, held: Iterable[Held]) -> None:
+    def _disregard(self, held: Iterable[HeldItem]) -> None:
         """What was sent well after the last sign of life has reached nobody, as far as anybody can know."""
         unseen = [each.number for each in held if each.sent_at > self.seen_at + SEEN_S]
         if unseen:
             self.quietly(self.session.reached_nobody, unseen)
 
-    async def _carry(self, held: Held, content: str) -> None:
+    async def _carry(self, held: HeldItem, content: str) -> None:
         port = self._port
         level = held.subscription.level
         assert level != "plain"
@@ -126,7 +126,7 @@ class Sending(Calls):
         self._carries = True
         await port.begin_transfer(Transfer(id, self.jid, held.number, level, stanza, 0.0))
 
-    async def _deliver(self, held: Held) -> None:
+    async def _deliver(self, held: HeldItem) -> None:
         port = self._port
         id = port.next_id("q")
         stanza = deliver(port.name, self.jid, id, held.msg_id)
@@ -149,7 +149,7 @@ class Sending(Calls):
             if len(self._read) >= FINISHED_MAX:
                 self.finish()
 
-    def _withhold(self, held: Held) -> None:
+    def _withhold(self, held: HeldItem) -> None:
         """What its node says is not for the subscription: nobody was sent it, and it does not come again."""
         if held.number in self.held:
             self._let_go(held)
@@ -172,14 +172,14 @@ class Sending(Calls):
             self._let_go(held)
             self.session.commit([held.number])
 
-    async def _received(self, held: Held, answer: Answer) -> None:
+    async def _received(self, held: HeldItem, answer: Answer) -> None:
         """On disk: from now on nobody else gets it, so the client may begin."""
         if answer.error is not None:
             self._let_go(held)
         elif held.number in self.held:
             await self._deliver(held)
 
-    def _let_go(self, held: Held, *, finished: bool = False) -> None:
+    def _let_go(self, held: HeldItem, *, finished: bool = False) -> None:
         port = self._port
         if self.held.pop(held.number, None) is None:
             return
@@ -187,8 +187,8 @@ class Sending(Calls):
         if self._carries:
             self.quietly(self.session.hold_now, port.memory_of(self.jid))
         if held.subscription.is_queue:
-            change = port.assignments.finished if finished else port.assignments.unlocked
-            change(held.subscription.node, held.item, Assignment(self.jid, held.number))
+            change = port.holders.finished if finished else port.holders.unlocked
+            change(held.subscription.node, held.item, ItemHolder(self.jid, held.number))
 
     def holds(self, subscription: NodeSubscription) -> bool:
         """Whether any item of the subscription is with the client."""

@@ -23,7 +23,7 @@ FORMER_HOLDERS_MAX: Final = 100
 RetractOutcome = Literal["held", "item-not-found", "conflict", "unexpected-request", "forbidden"]
 
 
-class Assignment(msgspec.Struct, frozen=True):
+class ItemHolder(msgspec.Struct, frozen=True):
     """An item that is with a subscriber.
 
     Attributes:
@@ -34,44 +34,44 @@ class Assignment(msgspec.Struct, frozen=True):
     number: int
 
 
-class Assignments:
+class ItemHolders:
     """Which full JID has which item of which node."""
 
     def __init__(self) -> None:
-        self._holders: dict[tuple[str, str], list[Assignment]] = {}
+        self._holders: dict[tuple[str, str], list[ItemHolder]] = {}
         self._former: OrderedDict[tuple[str, str], set[str]] = OrderedDict()
 
-    def assigned(self, node: str, item: str, holding: Assignment) -> None:
+    def assigned(self, node: str, item: str, holder: ItemHolder) -> None:
         """Note that an item has been given to a subscriber."""
-        self._holders.setdefault((node, item), []).append(holding)
+        self._holders.setdefault((node, item), []).append(holder)
 
-    def unlocked(self, node: str, item: str, holding: Assignment) -> None:
+    def unlocked(self, node: str, item: str, holder: ItemHolder) -> None:
         """Note that an item is a subscriber's no longer, and lives on."""
-        self._drop(node, item, holding)
+        self._drop(node, item, holder)
         former = self._former.setdefault((node, item), set())
         if len(former) < FORMER_HOLDERS_MAX:
-            former.add(holding.jid)
+            former.add(holder.jid)
         self._former.move_to_end((node, item))
         if len(self._former) > FORMER_ITEMS_MAX:
             self._former.popitem(last=False)
 
-    def finished(self, node: str, item: str, holding: Assignment) -> None:
+    def finished(self, node: str, item: str, holder: ItemHolder) -> None:
         """Forget an item that is gone for good."""
-        self._drop(node, item, holding)
+        self._drop(node, item, holder)
         self._former.pop((node, item), None)
 
-    def _drop(self, node: str, item: str, holding: Assignment) -> None:
+    def _drop(self, node: str, item: str, holder: ItemHolder) -> None:
         holders = self._holders.get((node, item), [])
-        if holding in holders:
-            holders.remove(holding)
+        if holder in holders:
+            holders.remove(holder)
         if not holders:
             self._holders.pop((node, item), None)
 
-    def held_by(self, node: str, item: str, jid: str) -> Assignment | None:
+    def held_by(self, node: str, item: str, jid: str) -> ItemHolder | None:
         """The asker's own, the oldest where two items have one id."""
-        for holding in self._holders.get((node, item), ()):
-            if holding.jid == jid:
-                return holding
+        for holder in self._holders.get((node, item), ()):
+            if holder.jid == jid:
+                return holder
         return None
 
     def is_held(self, node: str, item: str) -> bool:

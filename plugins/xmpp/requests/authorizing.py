@@ -19,7 +19,7 @@ from plugins.xmpp.forms.stanzas import MESSAGE, StanzaError
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import NodeSubscription, subid_of
 from plugins.xmpp.requests import beginning, records
-from plugins.xmpp.requests.request import Asker, Request, ServicePort
+from plugins.xmpp.requests.request import AskingClient, Request, ServicePort
 from plugins.xmpp.wire.namespaces import COMMANDS, PUBSUB
 from routing.names import check_topic
 
@@ -80,7 +80,7 @@ async def _send_form(service: ServicePort, owner: str, node: str, jid: str) -> N
     await service.answer(stanza)
 
 
-async def settle(service: ServicePort, owner: Asker, node: str, jid: str, *, allow: bool) -> None:
+async def settle(service: ServicePort, owner: AskingClient, node: str, jid: str, *, allow: bool) -> None:
     """Let somebody subscribe, or not. Raises StanzaError where nobody asks (any more)."""
     found: list[SubscriptionRequest] = []
 

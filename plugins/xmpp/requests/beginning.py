@@ -6,7 +6,7 @@ from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.node_record import NodeRecord
 from plugins.xmpp.known.registry import NodeSubscription
 from plugins.xmpp.requests import records
-from plugins.xmpp.requests.request import Asker, ServicePort
+from plugins.xmpp.requests.request import AskingClient, ServicePort
 from routing.errors import Refusal
 
 
@@ -51,7 +51,7 @@ async def begin(service: ServicePort, subscription: NodeSubscription, written: s
     target.replace(previous, subscription)
 
 
-async def tell_owners(service: ServicePort, client: Asker, node: str, jid: str, state: str) -> None:
+async def tell_owners(service: ServicePort, client: AskingClient, node: str, jid: str, state: str) -> None:
     """Tell a node's owners, where they want to know, who subscribes, or no longer. Source: XEP-0060 7.3.1."""
     record = records.record(client.session, node)
     if record.options.notify_sub:

@@ -11,7 +11,7 @@ from slixmpp.plugins.xep_0030.stanza.info import DiscoInfo
 
 from plugins.xmpp.forms.data_forms import META_DATA, result_form
 from plugins.xmpp.forms.stanzas import StanzaError, unsupported
-from plugins.xmpp.requests.request import Asker
+from plugins.xmpp.requests.request import AskingClient
 from plugins.xmpp.wire.namespaces import DISCO_INFO, DISCO_ITEMS, PUBSUB, PUBSUB_OWNER, QUEUEING
 from routing.patterns import is_pattern, is_pattern_of_topics
 
@@ -60,13 +60,13 @@ def _is_collection(node: str) -> bool:
     return is_pattern(node) and is_pattern_of_topics(node)
 
 
-def check_there(client: Asker, collection: str) -> None:
+def check_there(client: AskingClient, collection: str) -> None:
     """Raises StanzaError where the asker may have no node of it."""
     if not client.session.may_follow(collection):
         raise StanzaError("item-not-found", "cancel", f"no node {collection}")
 
 
-def described(client: Asker, collection: str) -> Element:
+def described(client: AskingClient, collection: str) -> Element:
     """What is known of it. Raises StanzaError where the asker may have no node of it."""
     check_there(client, collection)
     answer = DiscoInfo()

@@ -170,7 +170,7 @@ def _visible(request: Request, node: str, held: HeldMessage) -> bool:
     if not held.locked:
         return True
     item = item_id(held.stored.message)
-    return request.service.assignments.held_by(node, item, request.client.jid) is not None
+    return request.service.holders.held_by(node, item, request.client.jid) is not None
 
 
 async def _replaced(request: Request, node: str, found: list[HeldMessage]) -> set[int]:

@@ -16,7 +16,7 @@ from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import NodeSubscription
 from plugins.xmpp.requests import publishing, records
-from plugins.xmpp.requests.request import Asker, Request, ServicePort
+from plugins.xmpp.requests.request import AskingClient, Request, ServicePort
 from plugins.xmpp.wire.namespaces import PUBSUB, PUBSUB_OWNER
 
 
@@ -60,7 +60,7 @@ async def create(request: Request) -> None:
     await request.answer(answer)
 
 
-def _instant_node(client: Asker) -> str:
+def _instant_node(client: AskingClient) -> str:
     """A name that nobody has, below the account's own where it may have no other. Source: XEP-0060 8.1.2."""
     name = f"instant.{uuid.uuid4().hex}"
     own = f"{client.session.account}.{name}"

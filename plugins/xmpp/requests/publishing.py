@@ -26,7 +26,7 @@ from plugins.xmpp.forms.payload import (
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result_text
 from plugins.xmpp.known.identities import bare_of, local_of
 from plugins.xmpp.requests import collections, records
-from plugins.xmpp.requests.request import Asker, Request, ServicePort, node_of
+from plugins.xmpp.requests.request import AskingClient, Request, ServicePort, node_of
 from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB, QUEUEING, SHIM
 from plugins.xmpp.wire.serializer import escape_attribute
 from routing.errors import Refusal
@@ -83,7 +83,9 @@ def _signed(message: Message, jid: str, options: NodeOptions) -> Message:
     return msgspec.structs.replace(message, others=(*message.others, (PUBLISHER, jid)))
 
 
-def check_may_publish(service: ServicePort, client: Asker, node: str) -> tuple[TopicInfo | None, NodeOptions]:
+def check_may_publish(
+    service: ServicePort, client: AskingClient, node: str
+) -> tuple[TopicInfo | None, NodeOptions]:
     """The node's topic and options, where its owners let the client publish. Raises StanzaError."""
     topic = client.session.topic(node)
     record = record_of(topic)
@@ -99,7 +101,7 @@ def check_may_publish(service: ServicePort, client: Asker, node: str) -> tuple[T
 
 async def give(
     service: ServicePort,
-    client: Asker,
+    client: AskingClient,
     publication: Publication,
     done: Done,
     *,
@@ -241,7 +243,7 @@ async def _tidy(service: ServicePort, node: str) -> None:
         service.replaced.done(node)
 
 
-async def keep_newest(service: ServicePort, client: Asker, node: str, items_max: int | None) -> None:
+async def keep_newest(service: ServicePort, client: AskingClient, node: str, items_max: int | None) -> None:
     """Remove items until a node holds no more than it is to keep; None keeps all. Raises Refusal."""
     while items_max is not None:
         oldest = await service.index.surplus(client.session, node, items_max, ITEMS_MAX)
@@ -265,7 +267,7 @@ def _check_options(values: dict[str, str], settings: NodeSettings) -> None:
             raise _precondition_not_met(f"{field} is different")
 
 
-def _create_as(service: ServicePort, client: Asker, node: str, values: dict[str, str]) -> None:
+def _create_as(service: ServicePort, client: AskingClient, node: str, values: dict[str, str]) -> None:
     """A node that is made by its first item is what the publisher takes it to be. Source: XEP-0060 7.1.5."""
     session = client.session
     try:
@@ -322,7 +324,7 @@ def read_message(service: ServicePort, to: str, message: Element) -> Publication
 
 
 async def publish_unanswered(
-    service: ServicePort, client: Asker, stanza: Element, publication: Publication
+    service: ServicePort, client: AskingClient, stanza: Element, publication: Publication
 ) -> None:
     """Publish what came without a question; only a refusal is answered."""
 

@@ -20,7 +20,7 @@ from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
 from plugins.xmpp.known.assured import MSG_ID_CHARACTERS_MAX, AssuredMessage
 from plugins.xmpp.known.identities import NoAccount, channel_of
 from plugins.xmpp.requests.publishing import Publication, check_may_publish, give, read_message
-from plugins.xmpp.requests.request import Asker, Request, ServicePort
+from plugins.xmpp.requests.request import AskingClient, Request, ServicePort
 from plugins.xmpp.wire.namespaces import CLIENT, COMPONENT, QOS
 from plugins.xmpp.wire.parser import ParserLimits, StreamBroken, parse_fragment
 from plugins.xmpp.wire.serializer import serialize
@@ -69,7 +69,7 @@ def _embedded(child: Element) -> Element:
     return message
 
 
-def _publication(service: ServicePort, client: Asker, to: str, message: Element) -> Publication:
+def _publication(service: ServicePort, client: AskingClient, to: str, message: Element) -> Publication:
     publication = read_message(service, to, message)
     if publication is None:
         raise StanzaError("service-unavailable", "cancel", "the message is to no topic")
@@ -80,7 +80,9 @@ def _publication(service: ServicePort, client: Asker, to: str, message: Element)
     return publication
 
 
-def _assured_publication(service: ServicePort, client: Asker, to: str, message: Element) -> Publication:
+def _assured_publication(
+    service: ServicePort, client: AskingClient, to: str, message: Element
+) -> Publication:
     publication = _publication(service, client, to, message)
     if not publication.item.message.guarantee:
         raise StanzaError("bad-request", "modify", "an assured message is guaranteed")
@@ -104,7 +106,7 @@ async def _acknowledged(request: Request) -> None:
 # -- assured --------------------------------------------------------------------------------------
 
 
-def _topic(service: ServicePort, client: Asker) -> str:
+def _topic(service: ServicePort, client: AskingClient) -> str:
     """Where the sender's messages wait. Nobody but the account may read it or take from it."""
     return make_address(
         client.session.account, "held." + channel_of(client.jid)[-24:], service.site.server_name
@@ -118,7 +120,7 @@ def _msg_id(child: Element) -> str:
     return msg_id
 
 
-async def _remember(service: ServicePort, client: Asker) -> None:
+async def _remember(service: ServicePort, client: AskingClient) -> None:
     """Once for each session: what was held before it."""
     if client.assured_known:
         return
@@ -190,7 +192,7 @@ async def _assured(request: Request) -> None:
         raise
 
 
-def _count(service: ServicePort, client: Asker) -> None:
+def _count(service: ServicePort, client: AskingClient) -> None:
     """What is held of a sender counts in the memory for what is no message yet.
 
     Raises StanzaError(resource-constraint) where there is no room; to hold less never raises.
@@ -201,13 +203,13 @@ def _count(service: ServicePort, client: Asker) -> None:
         raise StanzaError("resource-constraint", "wait", refusal.text) from None
 
 
-def _forget(service: ServicePort, client: Asker, msg_id: str) -> None:
+def _forget(service: ServicePort, client: AskingClient, msg_id: str) -> None:
     service.assured.forget(client.jid, msg_id)
     _count(service, client)
 
 
 async def _stored(
-    service: ServicePort, client: Asker, msg_id: str, holding: AssuredMessage, answer: Answer
+    service: ServicePort, client: AskingClient, msg_id: str, holding: AssuredMessage, answer: Answer
 ) -> None:
     waiting, holding.waiting = holding.waiting, []
     if answer.error is not None:
@@ -245,7 +247,7 @@ async def _deliver(request: Request) -> None:
 
 
 async def _delivered(
-    service: ServicePort, client: Asker, msg_id: str, holding: AssuredMessage, answer: Answer
+    service: ServicePort, client: AskingClient, msg_id: str, holding: AssuredMessage, answer: Answer
 ) -> None:
     waiting, holding.waiting = holding.waiting, []
     if answer.error is not None:

@@ -9,7 +9,7 @@ from daemon.frontend import Session
 from plugins.xmpp.forms.node_options import NodeOptions
 from plugins.xmpp.forms.node_record import NodeRecord, read_record, written
 from plugins.xmpp.known.identities import bare_of
-from plugins.xmpp.requests.request import Asker
+from plugins.xmpp.requests.request import AskingClient
 
 
 def begun(options: NodeOptions, creator: str) -> NodeRecord:
@@ -23,13 +23,13 @@ def record(session: Session, node: str) -> NodeRecord:
     return read_record(session.annotation(node))
 
 
-async def change(client: Asker, node: str, edit: Callable[[NodeRecord], NodeRecord]) -> NodeRecord:
+async def change(client: AskingClient, node: str, edit: Callable[[NodeRecord], NodeRecord]) -> NodeRecord:
     """Keep what `edit` makes of it. Raises StanzaError, Refusal: nothing has changed."""
     new = edit(record(client.session, node))
     await client.ask(client.session.annotate, node, written(new))
     return new
 
 
-async def set_options(client: Asker, node: str, options: NodeOptions) -> NodeRecord:
+async def set_options(client: AskingClient, node: str, options: NodeOptions) -> NodeRecord:
     """Keep what an owner has chosen; of a record that could not be read, nothing but that is left."""
     return await change(client, node, lambda kept: msgspec.structs.replace(kept, options=options))

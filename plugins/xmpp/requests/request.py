@@ -1,8 +1,8 @@
 """One request as its handler gets it: what was asked, by whom, and what a handler may ask of the rest.
 
-Request      the stanza, cut up as XEP-0060 has it, and how it is answered
-Asker        the client that asks, as far as a handler has to do with it
-ServicePort  what belongs to nobody alone: what is known of all, and the way out
+Request       the stanza, cut up as XEP-0060 has it, and how it is answered
+AskingClient  the client that asks, as far as a handler has to do with it
+ServicePort   what belongs to nobody alone: what is known of all, and the way out
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ from plugins.xmpp.known.access import Access
 from plugins.xmpp.known.assured import Assured
 from plugins.xmpp.known.identities import AccountRules, bare_of
 from plugins.xmpp.known.item_index import ItemIndex
-from plugins.xmpp.known.queueing import Assignments
+from plugins.xmpp.known.queueing import ItemHolders
 from plugins.xmpp.known.registry import NodeSubscription, Registry
 from plugins.xmpp.known.replaced import Replaced
 from plugins.xmpp.settings import XmppSettings
@@ -41,7 +41,7 @@ def node_of(action: Element) -> str:
     return check_topic(named(action))
 
 
-class Asker(Protocol):
+class AskingClient(Protocol):
     """A full JID and its session, as handlers see it; see `delivery.client.Client`."""
 
     jid: str
@@ -86,7 +86,7 @@ class ServicePort(Protocol):
     rules: AccountRules
     registry: Registry
     access: Access
-    assignments: Assignments
+    holders: ItemHolders
     index: ItemIndex
     assured: Assured
     replaced: Replaced
@@ -94,13 +94,13 @@ class ServicePort(Protocol):
     is_up: bool
     streams: int
 
-    def client(self, jid: str) -> Asker:
+    def client(self, jid: str) -> AskingClient:
         """The client of a full JID, logged in where it was not. Raises StanzaError, Refusal."""
 
-    def find_client(self, jid: str) -> Asker | None:
+    def find_client(self, jid: str) -> AskingClient | None:
         """The client of a full JID; None where it is not logged in."""
 
-    def find_allowed(self, node: str, *rights: Right) -> Asker | None:
+    def find_allowed(self, node: str, *rights: Right) -> AskingClient | None:
         """Any client whose account has these rights on a node; None where there is none."""
 
     def memory_of(self, jid: str) -> int:
@@ -143,7 +143,7 @@ class Request(msgspec.Struct, frozen=True):
     """
 
     service: ServicePort
-    client: Asker
+    client: AskingClient
     iq: Element
     parent: Element
     action: Element

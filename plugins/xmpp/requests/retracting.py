@@ -71,7 +71,7 @@ def _item_ids(action: Element) -> list[str]:
 def _held_numbers(request: Request, node: str, ids: list[str]) -> list[int] | None:
     numbers = []
     for id in ids:
-        holding = request.service.assignments.held_by(node, id, request.client.jid)
+        holding = request.service.holders.held_by(node, id, request.client.jid)
         if holding is None or holding.number in numbers:
             return None
         numbers.append(holding.number)
@@ -81,9 +81,9 @@ def _held_numbers(request: Request, node: str, ids: list[str]) -> list[int] | No
 async def _verdict(request: Request, node: str, id: str) -> tuple[str, HeldMessage | None]:
     service, client = request.service, request.client
     found = None
-    if not service.assignments.is_held(node, id):
+    if not service.holders.is_held(node, id):
         found = await service.index.find(client.session, node, id)
-    verdict = service.assignments.judge(
+    verdict = service.holders.judge(
         node,
         id,
         client.jid,

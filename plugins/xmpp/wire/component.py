@@ -22,7 +22,7 @@ from xml.etree.ElementTree import Element
 import trio
 
 from plugins.xmpp.wire.namespaces import COMPONENT, PING
-from plugins.xmpp.wire.outbox import MARK_PREFIX, Outbox, Outgoing
+from plugins.xmpp.wire.outbox import MARK_PREFIX, Outgoing, StanzaOutbox
 from plugins.xmpp.wire.parser import ParserLimits, StanzaTooMuch
 from plugins.xmpp.wire.serializer import escape_attribute, serialize
 from plugins.xmpp.wire.stream import ComponentStream, NotAuthorized, StreamFailed
@@ -110,7 +110,7 @@ class Component:
         self._down = down
         self._limits = limits
         self._send_bytes_max = send_bytes_max
-        self._outbox = Outbox(self._mark)
+        self._outbox = StanzaOutbox(self._mark)
         self._work = trio.Event()
         self._room = trio.Event()
         self._marked = trio.Event()
@@ -145,7 +145,7 @@ class Component:
         self._work.set()
 
     def drop(self) -> None:
-        """Drop what is to come once only: there has been no stream for long, see `Outbox.drop`."""
+        """Drop what is to come once only: there has been no stream for long, see `StanzaOutbox.drop`."""
         self._outbox.drop()
         self._wake_senders()
 

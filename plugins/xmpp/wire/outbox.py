@@ -32,7 +32,7 @@ class Outgoing(msgspec.Struct):
     again: bool = False
 
 
-class Outbox:
+class StanzaOutbox:
     """The order of what is sent. `mark` makes the ping with the id it is given."""
 
     def __init__(self, mark: Callable[[str], bytes]) -> None:

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from plugins.xmpp.wire.outbox import Outbox, Outgoing
+from plugins.xmpp.wire.outbox import Outgoing, StanzaOutbox
 from plugins.xmpp.wire.parser import ParserLimits, StanzaTooMuch
 from plugins.xmpp.wire.stream import ComponentStream, NotAuthorized, StreamFailed
 
@@ -89,7 +89,7 @@ class Sender:
     """Records what an outbox reports."""
 
     def __init__(self) -> None:
-        self.outbox = Outbox(lambda id: f"[{id}]".encode())
+        self.outbox = StanzaOutbox(lambda id: f"[{id}]".encode())
         self.settled: list[tuple[str, bool]] = []
 
     def put(self, text: str, *, again: bool = False) -> None:
