@@ -2,7 +2,7 @@
 
 That is one whose checksum is wrong, whose bytes are no message, at which the disk or SQLite fails, or which
 is not there. It ends at this site with the record `dropped`, which says so; what there is of it goes into the
-quarantine (`daemon.store.quarantine`).
+quarantine (`daemon.store.tables.quarantine`).
 """
 
 import logging

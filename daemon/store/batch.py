@@ -8,7 +8,6 @@ from itertools import compress
 from typing import Any
 
 from daemon.store.changes import Changes, Statement, Surroundings
-from daemon.store.quarantine import QuarantineChanges
 from daemon.store.tables.annotations import AnnotationChanges
 from daemon.store.tables.answers import AnswerChanges
 from daemon.store.tables.copies import CopyChanges
@@ -17,6 +16,7 @@ from daemon.store.tables.marks import MarkChanges
 from daemon.store.tables.messages import MessageChanges
 from daemon.store.tables.news import NewsChanges
 from daemon.store.tables.publications import PublicationChanges
+from daemon.store.tables.quarantine import QuarantineChanges
 from daemon.store.tables.receipts import ReceiptChanges
 from daemon.store.tables.removals import RemovalChanges
 from daemon.store.tables.seen import SeenChanges

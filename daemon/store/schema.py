@@ -6,7 +6,6 @@ A store that knows a step which this version does not know is refused: it was wr
 
     site           one row: boot number, last hop record that came true, clock (see `daemon.system.clock`),
                    whose store it is (see `daemon.store.ownership`)
-    quarantine     messages that were set aside, see `daemon.store.quarantine`
 
 All others are made here and described in `daemon.store.tables`, each in its own file; what a file says of its
 columns is what may be read from them today, the statements that make it are those of the versions.
@@ -25,6 +24,7 @@ from daemon.store.tables import (
     messages,
     news,
     publications,
+    quarantine,
     receipts,
     removals,
     seen,
@@ -77,10 +77,7 @@ def second(db: Any) -> None:
 def third(db: Any) -> None:
     """What is set aside, and a checksum of each message; NULL for those that were there before."""
     db.execute(messages.ADD_CHECKSUM)
-    db.execute(
-        "CREATE TABLE quarantine (id INTEGER PRIMARY KEY, smuid TEXT NOT NULL, topic TEXT NOT NULL,"
-        " account TEXT NOT NULL, at_us INTEGER NOT NULL, reason TEXT NOT NULL, wire BLOB NOT NULL)"
-    )
+    db.execute(quarantine.CREATE)
 
 
 @_step

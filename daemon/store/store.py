@@ -19,11 +19,7 @@ from daemon.store.batch import Batch
 from daemon.store.checksum import is_intact
 from daemon.store.columns import BOOT_MAX, SiteTime
 from daemon.store.ownership import own
-from daemon.store.quarantine import (
-    FORGET_OLDEST,
-    Quarantined,
-    quarantined,
-)
+from daemon.store.quarantine import Quarantined, quarantined
 from daemon.store.schema import migrate, refuse_newer
 from daemon.store.table import Row, Table, Tables
 from daemon.store.tables import (
@@ -31,9 +27,11 @@ from daemon.store.tables import (
     answers,
     copies,
     interest,
+    marks,
     messages,
     news,
     publications,
+    quarantine,
     receipts,
     removals,
     seen,
@@ -71,12 +69,6 @@ WAIT_S: Final = 0.05
 
 _log = logging.getLogger(__name__)
 
-_READ_MESSAGE: Final = "SELECT CAST(wire AS BLOB), CAST(topic AS BLOB), checksum FROM message WHERE id = ?"
-_FORGET_MARKS: Final = (
-    "DELETE FROM mark WHERE subscription <> 0 AND subscription NOT IN (SELECT id FROM subscription)"
-    " AND NOT EXISTS (SELECT 1 FROM message WHERE id = mark.message AND flags & ?)"
-)
-"""Those of subscriptions that have ended, unless a pending receipt counts them."""
 _PUT_SITE: Final = (
     "UPDATE site SET last_record = ?, site_time = ?, wall_time = ?, machine_boot = ?, machine_time = ?"
 )
@@ -189,7 +181,7 @@ class Store:
         if site is None:
             raise sqlite3.DatabaseError("its row about the site itself is missing")
         self._writer.execute("UPDATE site SET boot = boot + 1")
-        self._writer.execute(_FORGET_MARKS, (RECEIPT,))
+        self._writer.execute(marks.FORGET, (RECEIPT,))
         clock = (site.site_time, site.wall_time, site.machine_boot, site.machine_time)
         return SiteRow(site.boot + 1, site.last_record, clock)
 
@@ -238,7 +230,7 @@ class Store:
         for sql, rows in batch.statements():
             if rows:
                 written = connection.executemany(sql, rows)
-                if sql is FORGET_OLDEST:
+                if sql is quarantine.FORGET_OLDEST:
                     self._forgotten = written.rowcount
         if batch.returned_pages:
             connection.execute(f"PRAGMA incremental_vacuum({batch.returned_pages})").fetchall()
@@ -283,9 +275,9 @@ class Store:
         for id in ids:
             try:
                 try:
-                    row = self._reader.execute(_READ_MESSAGE, (id,)).fetchone()
+                    row = self._reader.execute(messages.READ, (id,)).fetchone()
                 except sqlite3.OperationalError:  # a disk that fails once need not fail twice
-                    row = self._reader.execute(_READ_MESSAGE, (id,)).fetchone()
+                    row = self._reader.execute(messages.READ, (id,)).fetchone()
             except sqlite3.DatabaseError as error:
                 loaded.unreadable[id] = f"the store cannot be read there ({error})"
                 continue

@@ -42,6 +42,11 @@ _DONE: Final = (
     "INSERT INTO mark VALUES (?,?,0,1,?,0)"
     " ON CONFLICT (message, subscription) DO UPDATE SET received = 0, done = 1, has_it = excluded.has_it"
 )
+FORGET: Final = (
+    "DELETE FROM mark WHERE subscription <> 0 AND subscription NOT IN (SELECT id FROM subscription)"
+    " AND NOT EXISTS (SELECT 1 FROM message WHERE id = mark.message AND flags & ?)"
+)
+"""At a start, those of subscriptions that have ended, unless a pending receipt (its flag) counts them."""
 _DISCARD: Final = "DELETE FROM mark WHERE message = ?"
 
 

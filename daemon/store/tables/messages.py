@@ -193,6 +193,7 @@ _MENDED: Final = {
     "publisher": "",
     "cmuid": "",
 }
+READ: Final = "SELECT CAST(wire AS BLOB), CAST(topic AS BLOB), checksum FROM message WHERE id = ?"
 _WIRE: Final = "SELECT CAST(wire AS BLOB) FROM message WHERE id = ?"
 
 

@@ -13,6 +13,7 @@ from daemon.store.backup import copy_store
 from daemon.store.checksum import checksum
 from daemon.store.quarantine import Quarantined
 from daemon.store.store import Store
+from daemon.store.tables.quarantine import BYTES_MAX, FORGET_OLDEST, MESSAGES_MAX
 from tests.support.broker import virtual_site
 from tests.support.operator import Operator
 
@@ -152,7 +153,7 @@ async def test_the_quarantine_is_bounded_and_the_oldest_go_first(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("daemon.store.quarantine.QUARANTINE_MAX", (2, quarantine.BYTES_MAX))
+    monkeypatch.setattr("daemon.store.tables.quarantine.QUARANTINE_MAX", (2, BYTES_MAX))
     smuids = await with_messages(tmp_path, b"second 1", b"second 2", b"second 3", b"last", delivery="ONE")
     change(tmp_path, FLIP)
     async with virtual_site(tmp_path) as site:
@@ -168,7 +169,7 @@ def test_its_bytes_are_bounded_too(tmp_path: Path) -> None:
         for number in range(3):
             row = (number, f"a/0123456789ab-1-{number}", "t", "a:b@c", number, "", bytes(400))
             opened.execute("INSERT INTO quarantine VALUES (?,?,?,?,?,?,?)", row)
-        opened.execute(quarantine.FORGET_OLDEST, (quarantine.MESSAGES_MAX, 1_000))
+        opened.execute(FORGET_OLDEST, (MESSAGES_MAX, 1_000))
     assert [one.smuid[-1] for one in set_aside(tmp_path)] == ["1", "2"]
 
 
