@@ -1,13 +1,21 @@
-"""A front end for tests: `login ACCOUNT PASSWORD` opens a session, every other line comes back."""
+"""A front end for tests, of which each line comes back; with these words it does something, too.
+
+login ACCOUNT PASSWORD    logs in
+stay                      has it say no goodbye, which no front end should do: whatever ends it is the site
+"""
 
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import trio
 
-from daemon.frontend import Session, Site
+from daemon.connections.conversation import Conversation, Credentials, EndReason
+from daemon.connections.shell import Connections, Endpoint
+from daemon.frontend import Session, SessionEvent, Site
 from routing.errors import Refusal
+
+LINE_BYTES_MAX: Final = 4_096
 
 
 class EchoSettings(msgspec.Struct, frozen=True):
@@ -28,60 +36,64 @@ class Echo:
     async def serve(
         self, site: Site, settings: Any, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        async def handle(stream: trio.abc.Stream, remote: str) -> None:
-            await echo(site, stream, remote)
-
-        async def listen(
-            addresses: tuple[str, ...], name: str, tls: bool, task_status: trio.TaskStatus[list[str]]
-        ) -> None:
-            await site.serve_streams(addresses, handle, socket_name=name, tls=tls, task_status=task_status)
-
-        async with trio.open_nursery() as nursery:
-            await nursery.start(listen, settings.listen, "echo", False)
-            await nursery.start(listen, settings.listen_tls, "echos", True)
-            task_status.started()
+        await Connections(site, "echo", lambda remote: EchoConversation()).listen(
+            Endpoint(addresses=settings.listen, socket_name="echo"),
+            Endpoint(addresses=settings.listen_tls, socket_name="echos", tls=True),
+            task_status=task_status,
+        )
 
 
-async def echo(site: Site, stream: trio.abc.Stream, remote: str) -> None:
-    sessions: list[Session] = []
-    sending = trio.Lock()
+class EchoConversation(Conversation):
+    def __init__(self) -> None:
+        super().__init__()
+        self._came = b""
+        self._stays = False
 
-    async def send(text: str) -> None:
-        async with sending:
-            await stream.send_all(text.encode())
+    @property
+    def unfinished_bytes(self) -> int:
+        return len(self._came)
 
-    async def read() -> None:
-        while data := await stream.receive_some():
-            words = data.decode().split()
-            if words[:1] != ["login"]:
-                await send(data.decode())
-                continue
-            try:
-                identity = await site.authenticate(words[1], words[2], remote)
-                sessions.append(site.open_session(identity, "main", protocol="echo", remote=remote))
-            except Refusal as refusal:
-                await send(f"{refusal.code}\n")
-                continue
-            nursery.start_soon(write, sessions[-1])
-            await send("welcome\n")
-        nursery.cancel_scope.cancel()
+    def feed(self, data: bytes | bytearray) -> None:
+        self._came += data
 
-    async def write(session: Session) -> None:
-        while events := await session.events():
-            for event in events:
-                await send(f"{type(event).__name__} {getattr(event, 'reason', '')}\n")
+    def proceed(self, unanswered_max: int) -> Credentials | None:
+        while self.goodbye is None and self.unanswered < unanswered_max:
+            line, ended, rest = self._came.partition(b"\n")
+            if not ended:
+                if len(line) > LINE_BYTES_MAX:
+                    self.goodbye = b"too long\n"
+                return None
+            self._came = rest
+            self.frames += 1
+            words = line.decode().split()
+            if words[:1] == ["login"]:
+                return Credentials(words[1], words[2], "main")
+            if words == ["stay"]:
+                self._stays = True
+            self._say(line.decode())
+        return None
 
-    async def drain() -> None:
-        await site.draining.wait()
-        await send("draining\n")
+    def _say(self, line: str) -> None:
+        self.out.append(f"{line}\n".encode())
 
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(drain)
-            nursery.start_soon(read)
-    finally:
-        for session in sessions:
-            session.close()
+    def accept(self, session: Session) -> None:
+        self._say("welcome")
+
+    def refuse(self, refusal: Refusal) -> None:
+        self._say(refusal.code)
+
+    def refuse_unfinished(self, refusal: Refusal) -> None:
+        self.goodbye = f"{refusal.code}\n".encode()
+
+    def handle(self, events: Iterable[SessionEvent]) -> None:
+        for event in events:
+            self._say(type(event).__name__)
+
+    def end(self, reason: EndReason, text: str, redirect: str | None) -> None:
+        if self._stays:
+            self._say(f"not ending: {reason}")
+        else:
+            self.goodbye = f"ending: {reason}\n".encode()
 
 
 plugin = Echo()
