@@ -77,14 +77,14 @@ class Door:
         self.hear_interest = self._untimed(federation.hear_interest)
         self.hear_destinations = self._unhurried(federation.hear_destinations)
         self.hear_receipt = self._timed(federation.hear_receipt)
-        self.hear_removed = self._timed(federation.hear_removed)
+        self.hear_removed = self._timed(federation.removing.hear)
         self.answer_arrived = self._untimed(federation.answer_arrived)
         self.hear_news = self._timed(federation.spreading.hear)
         self.hear_wants = self._timed(federation.spreading.hear_wants)
         self.hear_known_news = self._timed(federation.spreading.hear_known)
         self.news_arrived = self._untimed(federation.spreading.news_arrived)
         self.set_notary = self._untimed(federation.spreading.set_notary)
-        self.removal_arrived = self._untimed(federation.removal_arrived)
+        self.removal_arrived = self._untimed(federation.removing.arrived)
 
         # the site itself
         self.publish_own = self._timed(router.publishing.publish_own)

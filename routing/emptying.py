@@ -116,5 +116,5 @@ class Emptying(Task):
             self._deliveries.setting_aside.failed(entry, "a removal", error, now)
         if entry.flags & CROSSES and not entry.flags & ONE:
             # other sites may hold copies: they end as after a REMOVE
-            self._federation.note_removed(entry.smuid(self._state.server), self._topic, now)
+            self._federation.removing.note(entry.smuid(self._state.server), self._topic, now)
         return True

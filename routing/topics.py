@@ -37,7 +37,7 @@ class Topics:
         if entry is not None:
             self._deliveries.retract(entry, now)
         if entry is None or entry.flags & CROSSES:  # else no other site can have it
-            self._federation.note_removed(smuid, topic_name, now)
+            self._federation.removing.note(smuid, topic_name, now)
         self._state.out.append(AnswerRequest(consumer, request, smuid=smuid))
 
     def check_removable(self, topic_name: str, smuid: str) -> None:
@@ -47,7 +47,7 @@ class Topics:
     def _removable(self, topic_name: str, smuid: str) -> Entry | None:
         """The message's copy here; None where it is finished already."""
         state = self._state
-        entry_id = self._federation.entry_id(smuid)
+        entry_id = self._federation.removing.entry_id(smuid)
         if entry_id is None or entry_id > state.last_id:
             raise Refusal(Refusal.NOT_FOUND, f"{smuid} has never been at this site")
         entry = state.entries.get(entry_id)

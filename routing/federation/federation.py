@@ -5,6 +5,7 @@ destinations which sites a copy of mode ALL is for, and that they get it
 heard        what peers say of that
 words        what they are told of it
 seen_through who has what was seen to, and is not held any more
+removing     what has been removed, as peers say and are told
 rerouting    what is made of that when links and wants change
 turns        in what order copies are looked at then
 itineraries  who is to have what begins here, and by which peers
@@ -43,6 +44,7 @@ from routing.federation.interest import Interest
 from routing.federation.itineraries import Itineraries
 from routing.federation.outlook import Outlook
 from routing.federation.own_wants import OwnWants
+from routing.federation.removing import Removing
 from routing.federation.rerouting import Rerouting
 from routing.federation.spreading import Spreading
 from routing.federation.topology import Topology
@@ -50,20 +52,17 @@ from routing.federation.turns import Turns
 from routing.federation.words import DestinationWords
 from routing.lifecycle import Lifecycle, advance
 from routing.message import DEPTH_UNLIMITED
-from routing.names import parse_address, parse_smuid
+from routing.names import parse_address
 from routing.peering.copies import UNKNOWN, Answered, Arrival, Copy, Forward, Open, PeerRules, Seen, UnitId
 from routing.peering.decisions import (
     AcknowledgeUnit,
     DestinationsWord,
-    DiscardRemoval,
     StoreCopy,
     StoreInterest,
-    StoreRemoval,
     TellInterest,
-    TellRemoved,
 )
 from routing.peering.wants import InterestChange, is_of_pattern
-from routing.queue import COUNTER_BITS, CROSSES, ONE, Entry
+from routing.queue import ONE, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
 from routing.subscription import Target
@@ -138,6 +137,7 @@ class Federation:
             Assignments(state.server, self._itineraries, self.topology, self.spreading.known),
         )
         self.custody = Custody(state, lifecycle, self.forwarding, deliveries, receipts, self.interest)
+        self.removing = Removing(state, self.forwarding, deliveries)
         self._arriving = Arriving(state, lifecycle, self.forwarding, self.destinations, deliveries, receipts)
 
     # -- links ------------------------------------------------------------------------------------
@@ -240,13 +240,10 @@ class Federation:
         peer.said = news.statement.version if news is not None else None
         peer.knows_destinations = knows_destinations
         self.topology.up_changed()
-        if restarted:
-            peer.has_removals = 0
         self.interest.link_up(name, peer.rules.allow_in, knows_patterns=knows_patterns)
         self._note_who_is_told_topics()
         self._state.out.append(TellInterest(name, self.interest.tell(name), whole=True))
-        for removal in self._state.removed.after(peer.has_removals):
-            self._state.out.append(TellRemoved(name, removal.smuid, removal.topic, removal.number))
+        self.removing.link_up(peer, restarted=restarted)
         self.spreading.link_up(name, knows_news=knows_news)
         self._receipts.repeat(name)
         self.forwarding.repeat(name)
@@ -353,50 +350,6 @@ class Federation:
     def hear_receipt(self, now: float, peer: str, query: int, due: int, have: int, *, closed: bool) -> None:
         """Note how many have a message at a peer and beyond. Raises Refusal for counts that cannot be."""
         self._receipts.heard(peer, query, due, have, now, closed=closed)
-
-    def entry_id(self, smuid: str) -> int | None:
-        """The number at this site of a message that is or was here; None if it never was."""
-        seen = self.forwarding.known(smuid)
-        if seen is not None:
-            return seen.entry_id
-        parts = parse_smuid(smuid)
-        return parts.boot << COUNTER_BITS | parts.counter if parts.server == self._state.server else None
-
-    def removal_arrived(self, peer: str, number: int) -> None:
-        """Note that a peer has a removal on disk, and so, as they are told in order, all before it."""
-        if (known := self.forwarding.peers.get(peer)) is not None:
-            known.has_removals = max(known.has_removals, number)
-
-    def hear_removed(self, now: float, peer: str, smuid: str, topic: str) -> bool:
-        """A message has been removed; told on to all others, once.
-
-        False where that is not for the peer to say: the topic may not come from it, or the message is one of
-        another topic, or has never left this site.
-        """
-        known = self.forwarding.peers.get(peer)
-        if known is None or not known.may_come(topic):
-            return False
-        entry = self._state.entries.get(self.entry_id(smuid) or 0)
-        if entry is not None and entry.smuid(self._state.server) != smuid:
-            entry = None
-        if entry is not None and not (entry.topic.name == topic and entry.flags & CROSSES):
-            return False
-        if self.note_removed(smuid, topic, now, besides=peer) and entry is not None:
-            self._deliveries.retract(entry, now)
-        return True
-
-    def note_removed(self, smuid: str, topic: str, now: float, besides: str = "") -> bool:
-        """Remember a removal and tell the peers; False if it was known, or if there are no peers."""
-        if smuid in self._state.removed or not self.forwarding.peers:
-            return False
-        removal = self._state.removed.note(smuid, topic, now, besides)
-        self._state.out.append(StoreRemoval(smuid, topic))
-        if (dropped := self._state.removed.make_room()) is not None:
-            self._state.out.append(DiscardRemoval(dropped))
-        for name, peer in self.forwarding.peers.items():
-            if peer.up and name != besides:
-                self._state.out.append(TellRemoved(name, smuid, topic, removal.number))
-        return True
 
     def hear_destinations(
         self, now: float, peer: str, word: DestinationsWord, sites: Mapping[str, list[str]]

@@ -78,7 +78,7 @@ class TellRemoved(msgspec.Struct, gc=False):
     """Tell a peer that a message has been removed.
 
     Attributes:
-        number: of the removal, for `Federation.removal_arrived`.
+        number: of the removal, for `Removing.arrived`.
     """
 
     peer: str

@@ -248,7 +248,7 @@ class Federation:
             case TellDestinations(word=word, sites=sites):
                 federation.hear_destinations(self.now, one, word, sites)
             case TellRemoved():
-                federation.hear_removed(self.now, one, unit.smuid, unit.topic)
+                federation.removing.hear(self.now, one, unit.smuid, unit.topic)
             case TellKnownNews(has=has):
                 federation.spreading.hear_known(self.now, one, has, more=False)
             case TellWants(news=news, buckets=buckets):

@@ -116,7 +116,7 @@ async def test_peers_get_what_was_on_its_way_and_are_told_what_they_asked(
 ) -> None:
     async with virtual_site(directory) as site:
         told = await told_to_peers(site)
-        seen = site.broker._router.federation.entry_id("b.example/0123456789ab-1-3")
+        seen = site.broker._router.federation.removing.entry_id("b.example/0123456789ab-1-3")
     assert seen == 1_099_511_627_789
     sent = {(d.peer, d.copy.smuid, d.depth, d.attempt) for d in told if isinstance(d, Send)}
     assert sent == {

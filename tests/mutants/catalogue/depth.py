@@ -98,7 +98,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a removal is not told when the link is back",
-        file="routing/federation/federation.py",
+        file="routing/federation/removing.py",
         old="for removal in self._state.removed.after(peer.has_removals):",
         new="for removal in ():",
         tests=("tests/daemon/broker/test_federation.py::test_a_removal_reaches_a_site_that_was_cut_off",),

@@ -50,7 +50,7 @@ def router() -> Router:
     for entry in list(router._state.entries.values()):
         router.topics.remove(0.0, publisher, "t", entry.smuid("a"), None)
     first, _ = told(router)
-    router.federation.removal_arrived("b", first)
+    router.federation.removing.arrived("b", first)
     router.federation.link_down("b")
     return router
 
@@ -102,6 +102,6 @@ def test_what_is_driven_out_is_taken_from_the_store(router: Router, monkeypatch:
     monkeypatch.setattr(router._state.removed, "_removals_max", 2)
     router.take()
     for number in range(3):
-        assert router.federation.hear_removed(1.0, "b", f"b/018bcfe56800-1-{number}", "t")
+        assert router.federation.removing.hear(1.0, "b", f"b/018bcfe56800-1-{number}", "t")
     discarded = [decision.smuid for decision in router.take() if isinstance(decision, DiscardRemoval)]
     assert discarded[1:] == ["b/018bcfe56800-1-0", "b/018bcfe56800-1-1"]

@@ -66,7 +66,7 @@ def test_a_copy_of_a_topic_that_may_not_come_is_denied(router: Router) -> None:
 
 @pytest.mark.parametrize("mode", ["ALL", "ONE"])
 def test_a_copy_of_what_was_removed_is_a_duplicate(router: Router, mode: DeliveryMode) -> None:
-    router.federation.hear_removed(NOW, "alpha", "alpha/01a1ee569747-1-1", "t")
+    router.federation.removing.hear(NOW, "alpha", "alpha/01a1ee569747-1-1", "t")
     router.take()
     assert arrive(router, arrival(mode, ("alpha",))) == (["duplicate"], ["duplicate"])
 

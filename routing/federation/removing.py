@@ -1,0 +1,72 @@
+"""What has been removed: heard of from peers, told on to all others, and told to each that comes back.
+
+What is remembered of it is in `routing.peering.removals`.
+"""
+
+from routing.delivery import Deliveries
+from routing.federation.forwarding import Forwarding, Peer
+from routing.names import parse_smuid
+from routing.peering.decisions import DiscardRemoval, StoreRemoval, TellRemoved
+from routing.queue import COUNTER_BITS, CROSSES
+from routing.state import SiteState
+
+
+class Removing:
+    """Removals of messages, at this site and over its links."""
+
+    def __init__(self, state: SiteState, forwarding: Forwarding, deliveries: Deliveries) -> None:
+        self._state = state
+        self._forwarding = forwarding
+        self._deliveries = deliveries
+
+    def entry_id(self, smuid: str) -> int | None:
+        """The number at this site of a message that is or was here; None if it never was."""
+        seen = self._forwarding.known(smuid)
+        if seen is not None:
+            return seen.entry_id
+        parts = parse_smuid(smuid)
+        return parts.boot << COUNTER_BITS | parts.counter if parts.server == self._state.server else None
+
+    def note(self, smuid: str, topic: str, now: float, besides: str = "") -> bool:
+        """Remember a removal and tell the peers; False if it was known, or if there are no peers."""
+        state, peers = self._state, self._forwarding.peers
+        if smuid in state.removed or not peers:
+            return False
+        removal = state.removed.note(smuid, topic, now, besides)
+        state.out.append(StoreRemoval(smuid, topic))
+        if (dropped := state.removed.make_room()) is not None:
+            state.out.append(DiscardRemoval(dropped))
+        for name, peer in peers.items():
+            if peer.up and name != besides:
+                state.out.append(TellRemoved(name, smuid, topic, removal.number))
+        return True
+
+    def hear(self, now: float, peer: str, smuid: str, topic: str) -> bool:
+        """Remove what a peer says has been removed, and tell all others, once.
+
+        False where that is not for the peer to say: the topic may not come from it, or the message is one of
+        another topic, or has never left this site.
+        """
+        known = self._forwarding.peers.get(peer)
+        if known is None or not known.may_come(topic):
+            return False
+        entry = self._state.entries.get(self.entry_id(smuid) or 0)
+        if entry is not None and entry.smuid(self._state.server) != smuid:
+            entry = None
+        if entry is not None and not (entry.topic.name == topic and entry.flags & CROSSES):
+            return False
+        if self.note(smuid, topic, now, besides=peer) and entry is not None:
+            self._deliveries.retract(entry, now)
+        return True
+
+    def link_up(self, peer: Peer, *, restarted: bool) -> None:
+        """Tell a peer what it is not known to have; all, where it has `restarted`."""
+        if restarted:
+            peer.has_removals = 0
+        for removal in self._state.removed.after(peer.has_removals):
+            self._state.out.append(TellRemoved(peer.name, removal.smuid, removal.topic, removal.number))
+
+    def arrived(self, peer: str, number: int) -> None:
+        """Note that a peer has a removal on disk, and so, as they are told in order, all before it."""
+        if (known := self._forwarding.peers.get(peer)) is not None:
+            known.has_removals = max(known.has_removals, number)
