@@ -66,14 +66,14 @@ from daemon.settings import note as note
 from daemon.settings import seconds as seconds
 from daemon.settings import text as text
 from routing.message import DeliveryMode, Message
+from routing.options import Accepts as Accepts
+from routing.options import ReturnOutcome as ReturnOutcome
+from routing.options import SubscribeOptions as SubscribeOptions
 from routing.quotas import OwnQuotas as OwnQuotas
 from routing.rights import RIGHTS as RIGHTS
 from routing.rights import Operating as Operating
 from routing.rights import Right as Right
 from routing.rights import Rights as Rights
-from routing.subscription import Accepts as Accepts
-from routing.subscription import ReturnOutcome as ReturnOutcome
-from routing.subscription import SubscribeOptions as SubscribeOptions
 from routing.view import SubscriptionInfo as SubscriptionInfo
 from routing.view import TopicInfo as TopicInfo
 

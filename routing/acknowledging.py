@@ -16,9 +16,10 @@ from routing.delivery import Deliveries
 from routing.errors import NOT_ALL_DONE, Refusal
 from routing.lifecycle import Lifecycle
 from routing.locks import note_reach, standing
+from routing.options import ReturnOutcome
 from routing.queue import GONE, GUARANTEED, ONE
 from routing.state import SiteState
-from routing.subscription import Consumer, Lock, ReturnOutcome
+from routing.subscription import Consumer, Lock
 
 UNDONE: Final = "its commit could not be stored"
 

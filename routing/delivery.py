@@ -11,10 +11,11 @@ from routing.decisions import Deliver, MarkDone, Record, TellRemoval
 from routing.groups import Group
 from routing.lifecycle import Lifecycle, has_failed
 from routing.locks import Locks, come_back
+from routing.options import ReturnOutcome
 from routing.queue import COUNTED, EXPIRED, GONE, GROUPED, GUARANTEED, ONE, STATED, Entry
 from routing.setting_aside import SettingAside
 from routing.state import SiteState
-from routing.subscription import Consumer, Lock, ReturnOutcome, Subscription
+from routing.subscription import Consumer, Lock, Subscription
 
 WAIT_DOUBLINGS_MAX: Final = 16
 DELAY_MAX_S: Final = 86_400.0

@@ -25,6 +25,7 @@ from typing import Literal
 from routing.copy_states import AFTER, DUE_TO_NOBODY, STATE_FLAGS, CopyEvent
 from routing.decisions import Bury, DiscardMessage, MarkDone, MarkReturned, Record
 from routing.message import DeliveryMode, Message
+from routing.options import ReturnOutcome
 from routing.peering.copies import Answered
 from routing.queue import (
     COUNTED,
@@ -45,7 +46,7 @@ from routing.queue import (
 from routing.receipts import Receipts
 from routing.shares import Share
 from routing.state import SiteState
-from routing.subscription import Lock, ReturnOutcome, Subscription, Topic
+from routing.subscription import Lock, Subscription, Topic
 
 
 def advance(entry: Entry, event: CopyEvent, left_to: int = 0) -> bool:

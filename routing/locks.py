@@ -17,9 +17,10 @@ from itertools import islice
 from typing import Final, Literal
 
 from routing.decisions import Deliver, Withdraw
+from routing.options import ReturnOutcome
 from routing.queue import GROUPED, GUARANTEED, Entry
 from routing.state import SiteState
-from routing.subscription import Consumer, Lock, Member, ReturnOutcome, Subscription
+from routing.subscription import Consumer, Lock, Member, Subscription
 
 REACH_MAX: Final = 64
 """Whoever works on so many messages at once may work on all that it has."""

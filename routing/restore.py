@@ -15,6 +15,7 @@ from routing.federation.federation import Federation
 from routing.lifecycle import Lifecycle
 from routing.message import DeliveryMode
 from routing.names import DEAD_LETTER_PREFIX, dead_letter_topic, is_topic
+from routing.options import SubscribeOptions
 from routing.peering.copies import Forward, Open
 from routing.peering.decisions import DiscardNews, StoreCopy
 from routing.peering.leaves import NumberedBucket
@@ -25,7 +26,7 @@ from routing.receipts import Receipt, Receipts
 from routing.setting_aside import SettingAside
 from routing.state import SiteState
 from routing.subscribing import Subscribing
-from routing.subscription import Lock, Pattern, SubscribeOptions, Subscription, Topic
+from routing.subscription import Lock, Pattern, Subscription, Topic
 
 
 def readable(topic: str) -> str:

@@ -18,10 +18,11 @@ from routing.leaving import Leaving
 from routing.lifecycle import Lifecycle
 from routing.locks import come_back
 from routing.names import make_address
+from routing.options import SubscribeOptions
 from routing.queue import COUNTER_BITS, ONE, Entry
 from routing.state import SiteState
 from routing.steps import Steps
-from routing.subscription import Consumer, Member, Pattern, SubscribeOptions, Subscription, Target, Topic
+from routing.subscription import Consumer, Member, Pattern, Subscription, Target, Topic
 
 NOTE_SHARE: Final = 1 / 30
 """Of the time after which an unused subscription ends: how old the stored time of use may be in a crash."""

@@ -11,57 +11,22 @@ back or timed out, or in `Subscription.received` once the subscriber has said RE
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from routing.groups import OwnedGroups
 from routing.message import DeliveryMode
 from routing.names import DEAD_LETTER_PREFIX, is_system_topic, owner_of
+from routing.options import SubscribeOptions
 from routing.ordering import SequenceOrder
 from routing.patterns import overlap, topic_matches
 from routing.queue import ONE, Entry, KeptEntries, PriorityQueue
 from routing.traffic import Traffic
 from routing.waiting import WaitingQueues
 
-Accepts = Literal["ONE", "ALL", "BOTH"]
-ReturnOutcome = Literal["failed", "released", "rejected", "withheld"]
-"""Of a delivery that comes back: worked on in vain; not touched; not wanted again by anybody; or not for the
-subscription: one in mode ALL never comes to it again, one in mode ONE counts as released.
-"""
-
 GRANTS_MAX: Final = 100
 """Rights that an account came to have at different times and that are told apart in one pattern."""
-
-
-class SubscribeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a subscription wants.
-
-    Attributes:
-        credit: unfinished messages at a time; 0 delivers nothing for now.
-        accepts: the delivery modes it takes part in.
-        durable: it outlives the session; False ends it with the session.
-        ordered: messages of one publisher that have a Sequence come in its order.
-        lock_s: seconds until an unreceived message goes to the next subscriber; None for the site's default.
-        acknowledges_all: unguaranteed messages are locked for it, too, until it acknowledges them; without it
-            they are finished once they have been handed over.
-        shared: the session consumes from it beside others that say so, each with the credit, `lock_s` and
-            `acknowledges_all` that it states, and each message goes to one of them; without it, it takes the
-            subscription over. Of a session that consumes from it already, this stays as it was.
-        tells_removals: the session is told of messages of mode ALL that are removed while they are kept, also
-            of those that it has finished; until it ends or subscribes anew without it.
-        name: tells apart several subscriptions of one account and channel to one topic or pattern.
-    """
-
-    credit: int = 100
-    accepts: Accepts = "BOTH"
-    durable: bool = True
-    ordered: bool = False
-    lock_s: float | None = None
-    acknowledges_all: bool = False
-    shared: bool = False
-    tells_removals: bool = False
-    name: str = ""
 
 
 class Lock(msgspec.Struct):

@@ -13,10 +13,11 @@ import msgspec
 from routing.decisions import are_awaited
 from routing.message import DeliveryMode
 from routing.names import parse_address
+from routing.options import Accepts
 from routing.queue import ONE, Entry
 from routing.shares import Share
 from routing.state import SiteState
-from routing.subscription import Accepts, Subscription, Topic
+from routing.subscription import Subscription, Topic
 from routing.traffic import Traffic
 
 

@@ -41,8 +41,8 @@ from plugins.smqp.connection import ConnectionLost
 from plugins.stomp.codec import Frame
 from routing.errors import Refusal
 from routing.message import Message, Section
+from routing.options import SubscribeOptions
 from routing.rights import EVERYTHING
-from routing.subscription import SubscribeOptions
 from tests.support.ports import free_ports
 from tests.support.stomp import StompClient
 from tests.support.stomp_site import ROOT, stomp_environment

@@ -39,9 +39,9 @@ from routing.frames import check_message, encode_head
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message
 from routing.names import check_topic, make_address, owner_of
+from routing.options import ReturnOutcome
 from routing.patterns import check_wanted, is_pattern, subscription_takes
 from routing.rights import RIGHTS, Right
-from routing.subscription import ReturnOutcome
 
 
 class SessionOwner(Protocol):

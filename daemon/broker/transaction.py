@@ -13,7 +13,8 @@ from typing import Any
 from routing.door import Door
 from routing.errors import Refusal
 from routing.message import Message
-from routing.subscription import Consumer, ReturnOutcome
+from routing.options import ReturnOutcome
+from routing.subscription import Consumer
 
 
 class Transaction:

@@ -5,7 +5,7 @@ from typing import Final, Literal
 import msgspec
 
 from routing.message import DeliveryMode
-from routing.subscription import Accepts
+from routing.options import Accepts
 
 TopicOrder = Literal["name", "held", "bytes", "oldest", "in", "out", "subscriptions", "expired", "dead"]
 """What topics are sorted by: names rise, all else falls."""

@@ -20,8 +20,9 @@ from daemon.operations.census import LOOK_S, Census
 from daemon.operations.topics import TopicQueries
 from daemon.system.clock import SystemClock
 from routing.message import Message, Section
+from routing.options import SubscribeOptions
 from routing.router import Router
-from routing.subscription import Consumer, SubscribeOptions
+from routing.subscription import Consumer
 from tests.support.sites import SETTINGS
 
 MANY = msgspec.structs.replace(SETTINGS, queue_messages_max=10_000_000)

@@ -21,9 +21,10 @@ from daemon.broker.router_settings import router_settings
 from daemon.settings import Settings, SiteSettings
 from daemon.site.run import YOUNG_OBJECTS_MAX
 from routing.message import Message, Section
+from routing.options import SubscribeOptions
 from routing.patterns import PatternTree
 from routing.router import Router
-from routing.subscription import Consumer, SubscribeOptions
+from routing.subscription import Consumer
 from tests.bench.daemon import Measured, measured
 from tests.bench.smqp import CREATED, OK_PUBLISH, Line
 

@@ -19,8 +19,9 @@ from typing import Protocol
 from daemon.broker.router_settings import router_settings
 from daemon.settings import Settings, SiteSettings
 from routing.message import Message, Section
+from routing.options import SubscribeOptions
 from routing.router import Router
-from routing.subscription import Consumer, SubscribeOptions
+from routing.subscription import Consumer
 from tests.bench.daemon import Measured, measured
 
 BODY = b"x" * 1024

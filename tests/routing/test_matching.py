@@ -6,8 +6,9 @@ import pytest
 
 from routing.matching import Matching
 from routing.message import DeliveryMode, Message
+from routing.options import SubscribeOptions
 from routing.queue import GUARANTEED, ONE, STATED, Entry
-from routing.subscription import Consumer, SubscribeOptions, Subscription, Target, Topic
+from routing.subscription import Consumer, Subscription, Target, Topic
 from routing.takers import Takers
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from routing.decisions import Deliver
 from routing.errors import Refusal
-from routing.subscription import SubscribeOptions
+from routing.options import SubscribeOptions
 from tests.support.one_router import Client, Got, Site
 
 

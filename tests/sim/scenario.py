@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from routing.message import DeliveryMode, ReceiptMode
-from routing.subscription import Accepts
+from routing.options import Accepts
 from tests.support.wishes import takes
 
 FAULTS_MIN: Final = 20

@@ -8,9 +8,10 @@ import msgspec
 
 from routing import decisions as d
 from routing.message import DeliveryMode, Message
+from routing.options import SubscribeOptions
 from routing.queue import COMMITTED_STATES, GROUPED, GUARANTEED, RECEIPT, Entry, of_group
 from routing.restore import Restore, StoredMark, readable
-from routing.subscription import Pattern, SubscribeOptions
+from routing.subscription import Pattern
 
 Mark = tuple[int, int]
 StoredSubscription = tuple[str, str, SubscribeOptions, int, float, dict[str, int] | None]

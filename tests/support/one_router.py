@@ -12,10 +12,11 @@ from routing import decisions as d
 from routing.matching import EVERYBODY, SubscribeRights
 from routing.message import Message, Section
 from routing.names import make_address
+from routing.options import ReturnOutcome, SubscribeOptions
 from routing.queue import GUARANTEED
 from routing.router import Router
 from routing.state import RouterSettings
-from routing.subscription import Consumer, ReturnOutcome, SubscribeOptions
+from routing.subscription import Consumer
 from tests.support.model_store import ModelStore
 
 SERVER = "a.example"

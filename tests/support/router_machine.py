@@ -9,8 +9,9 @@ from hypothesis.stateful import rule
 
 from routing.errors import Refusal
 from routing.message import Message, Section
+from routing.options import SubscribeOptions
 from routing.queue import EXPIRED, GUARANTEED, ONE
-from routing.subscription import SubscribeOptions, Subscription
+from routing.subscription import Subscription
 from tests.support.router_promises import SERVER, SETTINGS, ObservedClient, ObservedSite
 from tests.support.wishes import takes
 

@@ -10,6 +10,7 @@ from typing import Any
 from routing.decisions import Decision, Deliver, KeepMessage, Record, StoreMessage
 from routing.link.forgery import forged
 from routing.message import Message, Section
+from routing.options import SubscribeOptions
 from routing.peering.copies import Answered, Arrival, PeerRules, UnitId
 from routing.peering.decisions import (
     AcknowledgeUnit,
@@ -26,7 +27,7 @@ from routing.peering.decisions import (
 from routing.peering.news import DESTINATIONS, Version
 from routing.router import Router
 from routing.state import RouterSettings
-from routing.subscription import Consumer, SubscribeOptions
+from routing.subscription import Consumer
 from tests.support.notary import NamedNotary
 
 SETTINGS = RouterSettings(

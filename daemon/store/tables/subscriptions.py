@@ -10,8 +10,9 @@ from daemon.store.columns import AddressText, Flag, Seconds, SiteTime, WantedTex
 from daemon.store.table import Row, Table, Tables
 from routing.decisions import DiscardSubscription, StoreSubscription
 from routing.numbers import Count, Number
+from routing.options import Accepts, SubscribeOptions
 from routing.restore import Restore
-from routing.subscription import Accepts, Pattern, SubscribeOptions
+from routing.subscription import Pattern
 
 CREATE: Final = (
     "CREATE TABLE subscription (id INTEGER PRIMARY KEY, topic TEXT NOT NULL, owner TEXT NOT NULL,"

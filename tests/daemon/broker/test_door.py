@@ -9,10 +9,11 @@ from trio.testing import MockClock
 from routing.door import Door
 from routing.errors import Refusal
 from routing.message import Message
+from routing.options import SubscribeOptions
 from routing.peering.copies import PeerRules, UnitId
 from routing.peering.wants import InterestChange
 from routing.router import Router
-from routing.subscription import Consumer, SubscribeOptions
+from routing.subscription import Consumer
 from tests.support.broker import virtual_site
 from tests.support.one_router import SETTINGS
 

@@ -8,7 +8,7 @@ import pytest
 from daemon.system.version import VERSION
 from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE
 from plugins.smqp.connection import ConnectionLost
-from routing.subscription import SubscribeOptions
+from routing.options import SubscribeOptions
 from tests.support.process import daemon
 from tests.support.running import RunningSite, message
 

@@ -22,11 +22,12 @@ from daemon.store.tables import publications
 from daemon.store.tables.seen import SERVERS_MAX
 from routing import decisions as d
 from routing.message import Message
+from routing.options import SubscribeOptions
 from routing.peering.copies import Seen
 from routing.peering.decisions import StoreRemoval, StoreSeen
 from routing.queue import GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, Entry
 from routing.restore import StoredMark
-from routing.subscription import SubscribeOptions, Subscription, Topic
+from routing.subscription import Subscription, Topic
 
 CLOCK = (0.0, 0.0, "", 0.0)
 

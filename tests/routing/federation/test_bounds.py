@@ -9,11 +9,12 @@ from routing.federation import forwarding
 from routing.federation.interest import Interest
 from routing.message import Message
 from routing.names import make_smuid
+from routing.options import SubscribeOptions
 from routing.peering.copies import Arrival, PeerRules, Seen
 from routing.peering.decisions import DiscardAnswer, StoreInterest
 from routing.peering.wants import DISTANCE_MAX, InterestChange
 from routing.router import Router
-from routing.subscription import Consumer, SubscribeOptions
+from routing.subscription import Consumer
 from tests.support.sites import SETTINGS, Federation
 
 

@@ -2,11 +2,12 @@
 
 from routing.decisions import Deliver
 from routing.message import Message
+from routing.options import SubscribeOptions
 from routing.peering.copies import Arrival, PeerRules, UnitId
 from routing.peering.decisions import AcknowledgeUnit, Send
 from routing.peering.wants import InterestChange
 from routing.router import Router
-from routing.subscription import Consumer, SubscribeOptions
+from routing.subscription import Consumer
 from tests.support.sites import SETTINGS
 
 

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from routing.subscription import Consumer, SubscribeOptions
+from routing.options import SubscribeOptions
+from routing.subscription import Consumer
 from tests.support.sites import Federation
 
 
