@@ -26,16 +26,14 @@ from daemon.control.socket import Tell
 from daemon.link.keys import LinkKeys
 from daemon.link.notary import LinkNotary
 from daemon.link.peers_file import PeerEntry
-from daemon.link.port import SiteIdentity
 from daemon.link.unacknowledged import with_unacknowledged
 from daemon.operating.federation import LinkStatus
 from daemon.settings import Settings
 from daemon.site.state_mark import INSTALLATION
 from daemon.system.private_files import replace
-from routing.federation.enquiry import FEATURES, Ping, Trace, Why
+from routing.federation.enquiry import Ping, Trace, Why
 from routing.names import check_topic, parse_smuid, server_name
-from routing.peering.news import DESTINATIONS, NEWS
-from routing.peering.wants import PATTERNS
+from routing.peering.news import DESTINATIONS
 
 if TYPE_CHECKING:  # a site without links does without HTTP/2
     from daemon.link.manager import LinkManager
@@ -128,29 +126,22 @@ class SiteLinks:
             _log.warning("forgot the news of %d sites", len(refused))
 
     def _begin(self, keys: LinkKeys) -> None:
-        from daemon.link.manager import LinkManager
+        from daemon.link.joining import OFFERED, joined
         from daemon.link.tls import TlsTransport
 
         settings, links, broker = self._settings, self._settings.links, self._broker
-        identity = SiteIdentity(
-            server=settings.site.server_name,
-            site=_installation(settings.site.state_directory),
-            boot=self._boot,
-            features=(*FEATURES, PATTERNS, NEWS, *IN_NEWS),
-        )
         self._transport = TlsTransport(
             keys, links.listen, broker.clock.wall_us, broker.mishaps.note, self._passed
         )
-        self.manager = broker.federating.links = LinkManager(
-            identity=identity,
-            settings=links,
-            peers=self._peers,
-            transport=self._transport,
-            port=broker.federating,
-            source=random.Random(),
-            wall_us=broker.clock.wall_us,
-            message_bytes_max=settings.limits.message_bytes_max + settings.limits.frame_header_bytes_max,
-            mishaps=broker.mishaps,
+        self.manager = joined(
+            broker,
+            _installation(settings.site.state_directory),
+            self._boot,
+            (*OFFERED, *IN_NEWS),
+            links,
+            self._peers,
+            self._transport,
+            random.Random(),
         )
         self._wanted.set()
 

@@ -10,15 +10,12 @@ import trio
 
 from daemon.broker.broker import Broker
 from daemon.broker.lifetime import opened_broker
+from daemon.link.joining import OFFERED, joined
 from daemon.link.manager import LinkManager
 from daemon.link.peers_file import PeerEntry
-from daemon.link.port import SiteIdentity
 from daemon.settings import HopSettings, LinkSettings, QueueSettings, Settings, SiteSettings
 from daemon.store.store import Store
 from daemon.system.private_files import sync_directory, write_new
-from routing.federation.enquiry import FEATURES
-from routing.peering.news import NEWS
-from routing.peering.wants import PATTERNS
 from routing.quotas import Quotas
 from routing.rights import EVERYTHING, RightsTable
 from tests.sim.machine import Gone, Machine, SimClock, SimHopLog
@@ -148,22 +145,16 @@ class Site:
         async with opened_site as opened:
             self._network.switch_on(self.name)
             broker = opened.broker
-            links = LinkManager(
-                identity=SiteIdentity(
-                    server=self.name,
-                    site=self.name,
-                    boot=opened.boot,
-                    features=(*FEATURES, PATTERNS, NEWS, *self._in_news),
-                ),
-                settings=settings.links,
-                peers={peer.name: peer for peer in self._peers},
-                transport=self._network.transport(self.name),
-                port=broker.federating,
-                source=self._chance,
-                wall_us=broker.clock.wall_us,
-                message_bytes_max=1_000_000,
+            links = joined(
+                broker,
+                self.name,
+                opened.boot,
+                (*OFFERED, *self._in_news),
+                settings.links,
+                {peer.name: peer for peer in self._peers},
+                self._network.transport(self.name),
+                self._chance,
             )
-            broker.federating.links = links
             broker.door.set_notary(NamedNotary(self.name), self._in_news)
             machine.begin(opened.store, opened.hops)
             self.broker, self.manager, self.store = broker, links, opened.store

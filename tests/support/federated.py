@@ -11,23 +11,18 @@ import trio
 from daemon.broker.broker import Broker
 from daemon.broker.session import BrokerSession
 from daemon.frontend import Answer, Delivered, SubscribeOptions
+from daemon.link.joining import OFFERED, joined
 from daemon.link.manager import LinkManager
 from daemon.link.peers_file import PeerEntry
-from daemon.link.port import SiteIdentity
 from daemon.settings import LinkSettings
 from daemon.store.store import Store
-from routing.federation.enquiry import FEATURES
 from routing.message import Message, Section
-from routing.peering.news import DESTINATIONS, NEWS
-from routing.peering.wants import PATTERNS
+from routing.peering.news import DESTINATIONS
 from routing.queue import DELAYED
 from tests.support.broker_of_ada import broker_of_ada
 from tests.support.links import Network
 from tests.support.notary import NamedNotary
 from tests.support.patience import PATIENCE_S
-
-OFFERED: Final = (*FEATURES, PATTERNS, NEWS)
-"""What a site says that it knows, as smqpd does it."""
 
 PAIR: Final = {"alpha": ["beta"], "beta": ["alpha"]}
 CHAIN: Final = {"alpha": ["beta"], "beta": ["alpha", "gamma"], "gamma": ["beta", "delta"], "delta": ["gamma"]}
@@ -192,17 +187,16 @@ async def federated_site(
     rules = rules or {}
     async with broker_of_ada(directory / name, name) as opened:
         broker = opened.broker
-        links = LinkManager(
-            identity=SiteIdentity(server=name, site=name, boot=opened.boot, features=features),
-            settings=LINKS,
-            peers={peer: PeerEntry(name=peer, address=f"{peer}:1", **rules.get(peer, {})) for peer in peers},
-            transport=network.transport(name),
-            port=broker.federating,
-            source=random.Random(name),
-            wall_us=broker.clock.wall_us,
-            message_bytes_max=1_000_000,
+        links = joined(
+            broker,
+            name,
+            opened.boot,
+            features,
+            LINKS,
+            {peer: PeerEntry(name=peer, address=f"{peer}:1", **rules.get(peer, {})) for peer in peers},
+            network.transport(name),
+            random.Random(name),
         )
-        broker.federating.links = links
         broker.door.set_notary(NamedNotary(name), tuple({DESTINATIONS}.intersection(features)))
         await opened.start()
         await opened.tasks.start(links.run)

@@ -8,10 +8,11 @@ import pytest
 import trio
 import trio.testing
 
+from daemon.link.joining import OFFERED
 from routing.message import Message, Section
 from routing.peering.copies import Arrival
 from routing.peering.news import DESTINATIONS
-from tests.support.federated import CHAIN, OFFERED, PAIR, STAR, federated_site, sites
+from tests.support.federated import CHAIN, PAIR, STAR, federated_site, sites
 from tests.support.links import Network
 from tests.support.patience import PATIENCE_S
 
