@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from routing.durations import duration
 from routing.hop_words import BEGINS, ENDS, REFUSES
 from routing.hops import HopRecord
 
@@ -120,25 +121,6 @@ def _left_once_or_twice(records: list[HopRecord]) -> bool:
     if len(begins) != 1 or len(ends) != 1 or not _came_back(begins):
         return False
     return ends[0].mode == "ONE" and ends[0].event == "forwarded" and ends[0].record > begins[0].record
-
-
-def duration(us: int) -> str:
-    """A length of time for people, in the unit that suits it."""
-    sign, size = ("-", -us) if us < 0 else ("", us)
-    for unit, length_us in (
-        ("d", 86_400_000_000),
-        ("h", 3_600_000_000),
-        ("min", 60_000_000),
-        ("s", 1_000_000),
-    ):
-        if size >= length_us:
-            return f"{sign}{_short(size / length_us)} {unit}"
-    return f"{sign}{_short(size / 1000)} ms"
-
-
-def _short(number: float) -> str:
-    """Three digits are enough, but no powers of ten."""
-    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def readers_of(records: list[HopRecord]) -> list[Reader]:

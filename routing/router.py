@@ -6,8 +6,9 @@ and has changed nothing, or adds to the decisions. `routing.door` lists the inpu
 the site has; the router itself is for whoever carries the decisions out.
 
     publishing   a message is accepted           state        what the site knows
-    delivery     handed out, taken back, ended   receipts     X/Y
-    subscribing  who wants what                  queue        the index of what waits
+    matching     who is due for it               receipts     X/Y
+    delivery     handed out, taken back          queue        the index of what waits
+    lifecycle    who may still have it, its end  subscribing  who wants what
 """
 
 from collections.abc import Callable

@@ -13,7 +13,7 @@ from daemon.control.client import Question
 from daemon.operating.federation import KnownSite, link_remarks, links_between
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import JsonOption, show_table
-from routing.fate import duration
+from routing.durations import duration
 
 
 def federation(

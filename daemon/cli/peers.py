@@ -12,8 +12,8 @@ from daemon.operating.federation import LinkStatus, Route
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
+from routing.durations import duration
 from routing.errors import Refusal
-from routing.fate import duration
 from routing.federation.outlook import DOWN
 from routing.names import check_topic
 from routing.peering.news import DESTINATIONS, NEWS

@@ -17,8 +17,8 @@ from daemon.settings import HOPS
 from daemon.terminal.failure import FAILED, USAGE, Failure, because
 from daemon.terminal.output import Console, JsonOption, show_table
 from daemon.terminal.printable import printable
+from routing.durations import duration
 from routing.errors import HeaderRefusal
-from routing.fate import duration
 from routing.hops import HopRecord
 
 

@@ -15,8 +15,8 @@ from daemon.settings import Settings
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import Console
 from daemon.terminal.printable import printable
+from routing.durations import duration
 from routing.errors import HeaderRefusal
-from routing.fate import duration
 from routing.names import parse_smuid
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from routing.fate import duration, judge
+from routing.fate import judge
 from routing.hops import HopRecord
 from tests.support.fates import balance_state
 
@@ -200,24 +200,6 @@ def test_each_subscription_is_told_apart() -> None:
     bob, eve = fate.readers
     assert (bob.subscription, bob.delivered_us, bob.attempts, bob.committed_us) == (BOB, 2_000, 2, 6_000)
     assert (eve.subscription, eve.delivered_us, eve.attempts, eve.committed_us) == (EVE, 4_000, 1, None)
-
-
-@pytest.mark.parametrize(
-    ("us", "words"),
-    [
-        (0, "0 ms"),
-        (12, "0.012 ms"),
-        (12_345, "12.3 ms"),
-        (999_900, "1000 ms"),
-        (1_500_000, "1.5 s"),
-        (90_000_000, "1.5 min"),
-        (5_400_000_000, "1.5 h"),
-        (129_600_000_000, "1.5 d"),
-        (-12_345, "-12.3 ms"),
-    ],
-)
-def test_durations_read_well(us: int, words: str) -> None:
-    assert duration(us) == words
 
 
 def handed_to_beta(**fields: object) -> dict[str, object]:
