@@ -6,15 +6,11 @@
 `Broker.run` is the one task that writes to the store. While it waits for the disk, inputs go on and
 their decisions gather for the next transaction: the busier the site, the more messages share an fsync.
 
-A transaction that fails (a full disk) is taken apart: its new messages are refused to their publishers,
-everything else in it is kept and tried again, in halves, so that nothing accepted is lost. Where it fails for
-single decisions, which no retry mends, those are set aside and whoever caused them is refused: see
-`daemon.broker.taking_apart`.
+What a transaction holds, and what becomes of one that fails, is in `daemon.broker.carrying_out`.
 """
 
 import logging
 import math
-import sqlite3
 from collections.abc import Callable
 from typing import Final
 
@@ -25,11 +21,11 @@ from daemon.accounts.accounts import Accounts
 from daemon.broker.account_use import AccountUse
 from daemon.broker.bodies import Bodies
 from daemon.broker.browsing import Browsing
+from daemon.broker.carrying_out import CarryingOut
 from daemon.broker.committing import Commits
-from daemon.broker.executor import Executor, Prepared
+from daemon.broker.executor import Executor
 from daemon.broker.federating import BACKLOG_MAX, Federating
 from daemon.broker.reading import Reading
-from daemon.broker.retries import RETRY_S
 from daemon.broker.router_settings import router_settings
 from daemon.broker.session import BrokerSession
 from daemon.broker.store_room import StoreRoom
@@ -101,7 +97,6 @@ class Broker:
         self._sessions: dict[BrokerSession, None] = {}
         self._session_ids = 0
         self._session_ended = session_ended
-        self._maintenance_due = False
         self.draining = False
         self._closing = False
         self.idle = True
@@ -149,6 +144,21 @@ class Broker:
             self.federating.end_link,
             self.metrics,
             self.federating.put_back,
+        )
+        self._carrying_out = CarryingOut(
+            self._executor,
+            store,
+            hops,
+            commits,
+            self.wal,
+            self._disk,
+            self._store_health,
+            self._bodies,
+            self._waking,
+            self.door.view,
+            clock,
+            mishaps,
+            lambda: self.settings.queues.dedupe_window_s,
         )
         restore = self._router.restore(clock.now())
         store.restore_into(restore, clock.now(), settings.queues.dedupe_window_s)
@@ -263,19 +273,11 @@ class Broker:
         self._waking.carry_out_all()
         self.unfinished.begin_commit()
         try:
-            prepared, record = await self._transact(commits=commits)
-        except Exception as error:  # of ours, and not of what is carried
-            self.mishaps.note("a transaction", error)
-            await self._begin_anew()
-            return
+            prepared = await self._carrying_out.transact(commits=commits)
         finally:
             self.unfinished.committed()
         if prepared is None:
             return
-        try:
-            self._note_transaction(record)
-        except Exception as error:
-            self.mishaps.note("what a transaction settles", error)
         self._executor.release(prepared)
         try:
             self.federating.carried_out()
@@ -287,23 +289,6 @@ class Broker:
         except Exception as error:
             self.mishaps.note("what follows a transaction", error)
 
-    async def _transact(self, *, commits: bool) -> tuple[Prepared | None, int | None]:
-        """What is true now, None where the store failed, and all is to be tried again; and `_store_batch`."""
-        while True:
-            prepared = self._executor.prepare()
-            try:
-                record = await self._store_batch(prepared, commits=commits)
-                break
-            except sqlite3.OperationalError as error:
-                await self._failed(error)
-                return None, None
-            except Exception as error:  # of ours, or at one place of a store that is damaged
-                if not self._set_aside(prepared, error):
-                    await self._failed(error)
-                    return None, None
-        self._executor.committed()
-        return prepared, record
-
     def _note_retries(self) -> None:
         """Wake in time to try again what found no room."""
         now = self.clock.now()
@@ -312,79 +297,6 @@ class Broker:
         in_s = min(letters_s, copies_s if copies_s > 0 else math.inf)
         if in_s < math.inf:
             self._waking.wake_in(in_s)
-
-    def _note_transaction(self, record: int | None) -> None:
-        """All that was carried is true, up to this hop record; None where nothing was to be stored."""
-        if record is not None:
-            self._hops.settle(record)
-            self._bodies.committed(besides=self._executor.unstored())
-            self._maintenance_due = False
-            if self._executor.again_at == math.inf:  # else what was accepted waits for room
-                self._store_health.works()
-            self._waking.recorded()
-        else:
-            self._hops.confirm()
-            self._waking.record_later()
-
-    async def _begin_anew(self) -> None:
-        """Try all again that is not on disk, in a moment."""
-        try:
-            self._store.roll_back()
-            self._hops.revert()
-        except Exception as error:
-            self.mishaps.note("what is undone of a transaction", error)
-        self._executor.keep_all()
-        await trio.sleep(RETRY_S)
-        self._waking.wake()
-
-    async def _store_batch(self, prepared: Prepared, *, commits: bool) -> int | None:
-        """The last hop record that is true with it; None where there was nothing to store."""
-        if prepared.faults:
-            raise prepared.faults[0].error
-        if self._maintenance_due and not self._disk.short:
-            publications_until = self.clock.now() - self.settings.queues.dedupe_window_s
-            prepared.batch.forget(publications_until, self.door.view.oldest_removal_at)
-        if self._disk.short:
-            prepared.batch.returned_pages = self._disk.returned_pages(self._store.growth_bytes())
-        # after a failure, an empty transaction tells whether the store works again
-        if not (commits or prepared.batch or self.store_failed is not None or self._waking.record_due):
-            return None
-        record = self._hops.flush()
-        self._store.write(prepared.batch, record, self.clock.mark())
-        await self.commits.commit(len(prepared.decisions))
-        return record
-
-    def _set_aside(self, prepared: Prepared, error: Exception) -> bool:
-        """Set aside what a transaction cannot be carried out with; False where that cannot be found."""
-        self._store.roll_back()
-        self._hops.revert()
-        try:
-            faults = prepared.faults or self._executor.find_faults()
-        except sqlite3.Error:
-            faults = []
-        if faults:
-            self._executor.set_aside(faults, self.clock.now())
-        elif self._maintenance_due:
-            self.mishaps.note("what is forgotten each minute", error)
-            self._maintenance_due = False
-            self._executor.set_aside([], self.clock.now())
-        else:
-            self.mishaps.note("a transaction", error)
-            return False
-        return True
-
-    async def _failed(self, error: Exception) -> None:
-        has_room = self.wal.make_room()
-        if not has_room:
-            self._store_health.fails(error)
-        self._store.roll_back()
-        self._hops.revert()
-        refusal = Refusal(Refusal.STORE_FAILED, f"the site cannot store messages: {error}")
-        will_be_less = self._executor.take_apart(refusal, self.clock.now())
-        await self.wal.tend(idle=False)  # what it holds twice is the first to give back
-        if not (has_room or will_be_less):
-            await trio.sleep(RETRY_S)
-        self._waking.wake()
 
     # -- time -------------------------------------------------------------------------------------
 
@@ -410,7 +322,7 @@ class Broker:
                     f" ({name})" if name else "",
                     self.settings.queues.subscription_unused_s / 86_400,
                 )
-            self._maintenance_due = True
+            self._carrying_out.forgets = True
             self.wake()
 
     def drain(self) -> None:

@@ -1,23 +1,33 @@
 """The promises of one site over its real store, executor and hop log, with transactions that fail."""
 
+import math
 import os
 import sqlite3
 import tempfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
+import trio
 from hypothesis import settings
 from hypothesis.stateful import rule
+from trio.testing import MockClock
 
 from daemon.broker.bodies import Bodies
-from daemon.broker.executor import Executor
+from daemon.broker.carrying_out import CarryingOut
+from daemon.broker.committing import Commits
+from daemon.broker.executor import Executor, Prepared
 from daemon.broker.reading import Reading
+from daemon.broker.waking import Waking
 from daemon.frontend import SessionEvent
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog
 from daemon.metrics import Metrics
 from daemon.settings import HopSettings
+from daemon.store.disk_room import DiskRoom
+from daemon.store.health import StoreHealth
 from daemon.store.store import Store
+from daemon.store.write_ahead_log import WriteAheadLog
 from daemon.system.mishaps import Mishaps
 from routing import decisions as d
 from routing.door import Door
@@ -48,18 +58,31 @@ class StandingClock:
         return (self.site_time, 0.0, "", 0.0)
 
 
+class FailingStore(Store):
+    """A store whose disk takes nothing while it `fails`."""
+
+    fails = False
+
+    def commit(self) -> None:
+        if self.fails:
+            raise sqlite3.OperationalError("disk I/O error")
+        super().commit()
+
+
 class Disk(Backing):
-    """The daemon's own parts, with the broker's loop written out."""
+    """The daemon's own parts, as the broker puts them together."""
 
     def __init__(self) -> None:
         self.directory = tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
         self.path = Path(self.directory.name)
         self.clock = StandingClock()
+        self.loop_clock = MockClock(autojump_threshold=0)
+        self.mishaps = Mishaps()
 
     def start(self, boot: int, now: float) -> ObservedRouter:
         self.clock.site_time = now
         put_store(self.path)
-        self.store = Store(self.path / "smqpd.db")
+        self.store = FailingStore(self.path / "smqpd.db")
         site = self.store.site
         self.hops = HopLog.open(
             self.path / "hops",
@@ -71,47 +94,61 @@ class Disk(Backing):
         )
         self.router = ObservedRouter(SERVER, site.boot, SETTINGS, lambda: 0)
         self.bodies = Bodies()
+        door = Door(self.router, self.clock.now, lambda: None, lambda: None)
+        reading = Reading(door, self.store)
+        metrics = Metrics()
         self.executor = Executor(
             self.router,
             self.bodies,
             self.hops,
             self.clock,
             self.store,
-            Reading(Door(self.router, self.clock.now, lambda: None, lambda: None), self.store),
+            reading,
             {},
-            Mishaps(),
+            self.mishaps,
             lambda peer, reason: None,
-            Metrics(),
+            metrics,
             lambda arrivals: None,
+        )
+        disk = DiskRoom(None)
+        waking = Waking(self.router, self.clock, lambda: 0.0)
+        self.carrying_out = CarryingOut(
+            self.executor,
+            self.store,
+            self.hops,
+            Commits(self.store, metrics.commit_s, trio.to_thread.run_sync, in_place_s=math.inf),
+            WriteAheadLog(self.store, disk, reading.lock, waking.wake),
+            disk,
+            StoreHealth(),
+            self.bodies,
+            waking,
+            door.view,
+            self.clock,
+            self.mishaps,
+            lambda: SETTINGS.dedupe_window_s,
         )
         self.store.restore_into(self.router.restore(now), now, SETTINGS.dedupe_window_s)
         return self.router
 
-    def _write(self, now: float) -> tuple[int, list[d.Decision]]:
-        self.clock.site_time = now
-        prepared = self.executor.prepare()
-        assert not prepared.faults
-        record = self.hops.flush()
-        self.store.write(prepared.batch, record, self.clock.mark())
-        return record, prepared.effects
-
     def commit(self, now: float) -> list[d.Decision]:
         effects: list[d.Decision] = []
         while True:
-            record, new = self._write(now)
-            self.store.commit()
-            self.hops.settle(record)
-            self.bodies.committed()
-            self.executor.committed()
-            effects += new
+            prepared = self._transact(now)
+            assert prepared is not None
+            effects += prepared.effects
             if not (self.router._state.out or self.executor.backlog):
                 return effects
 
     def fail(self, now: float) -> None:
-        self._write(now)
-        self.store.roll_back()
-        self.hops.revert()
-        self.executor.take_apart(Refusal(Refusal.STORE_FAILED, "the disk is full"), now)
+        self.store.fails = True
+        assert self._transact(now, commits=True) is None
+        self.store.fails = False
+
+    def _transact(self, now: float, *, commits: bool = False) -> Prepared | None:
+        self.clock.site_time = now
+        prepared = trio.run(partial(self.carrying_out.transact, commits=commits), clock=self.loop_clock)
+        assert self.mishaps.count == 0
+        return prepared
 
     def crash(self) -> None:
         """What the kernel does for a process that is killed."""
