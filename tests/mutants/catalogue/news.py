@@ -64,8 +64,8 @@ MUTATIONS = [
     Mutation(
         name="news goes back to who told it",
         file=SPREADING,
-        old="            return why\n        link.note(site, statement.version)\n",
-        new="            return why\n",
+        old="            return self._miss(site, peer, why)\n        link.note(site, statement.version)\n",
+        new="            return self._miss(site, peer, why)\n",
         tests=(TESTS,),
     ),
     Mutation(
@@ -86,8 +86,8 @@ MUTATIONS = [
     Mutation(
         name="a site does not say that a link has gone",
         file=SPREADING,
-        old="        self._links.pop(name, None)\n        self.note_links()\n",
-        new="        self._links.pop(name, None)\n",
+        old="        self._missed.forget(name)\n        self.note_links()\n",
+        new="        self._missed.forget(name)\n",
         tests=(TESTS,),
         seed=0,
     ),
