@@ -46,6 +46,15 @@ class Sharing(LoadScopeScheduling):  # type: ignore[misc] # it has no types
     def _split_scope(self, nodeid: str) -> str:
         return next((together for together in TOGETHER if re.match(together, nodeid)), nodeid)
 
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """What is done is forgotten: what a process has left is counted after each test."""
+        test = self.registered_collections[node][item_index]
+        work, scope = self.assigned_work[node], self._split_scope(test)
+        del work[scope][test]
+        if not work[scope]:
+            del work[scope]
+        self._reschedule(node)
+
     def _reschedule(self, node: Any) -> None:
         # another may have died while this one, new, has not found its tests yet; it asks again when it has
         if node in self.registered_collections:
@@ -59,24 +68,18 @@ class Sharing(LoadScopeScheduling):  # type: ignore[misc] # it has no types
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Of a run that is interrupted, since it does not end, say what each process is at."""
         for process, work in self.assigned_work.items() if self._is_interrupted else ():
-            undone = (test for tests in work.values() for test, done in tests.items() if not done)
-            if (at := next(undone, None)) is not None:
+            if (at := next((test for tests in work.values() for test in tests), None)) is not None:
                 terminalreporter.write_line(f"ERROR {at} - not at its end in {process.gateway.id}")
 
     def remove_node(self, node: Any) -> str | None:
         """The test under which it died, if it was not at its end."""
-        work = self.assigned_work.pop(node)
-        undone = {
-            scope: left
-            for scope, tests in work.items()
-            if (left := [test for test, done in tests.items() if not done])
-        }
+        undone = self.assigned_work.pop(node)
         if not undone:
             return None
-        fatal: str = next(iter(undone.values())).pop(0)
-        for scope, left in undone.items():
-            if left:
-                self.workqueue[scope] = dict.fromkeys(left, False)
+        first = next(iter(undone.values()))
+        fatal: str = next(iter(first))
+        del first[fatal]
+        self.workqueue.update({scope: tests for scope, tests in undone.items() if tests})
         for other in self.nodes:
             self._reschedule(other)
         return fatal
