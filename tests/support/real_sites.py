@@ -16,11 +16,10 @@ from daemon.control.client import NotRunningError, Question, ask
 from daemon.link.peers_editor import add_peer
 from daemon.link.peers_file import PeerEntry
 from daemon.operating.federation import LinkStatus
-from daemon.site.directory import make_site
 from plugins.smqp.client import Client, session
 from plugins.smqp.connection import ConnectionLost
-from tests.support.installed import checkout_plugins
 from tests.support.keys import CERTIFICATE_DAYS, write_keys, write_trust
+from tests.support.made_site import made_site
 from tests.support.networks import CutNetwork, HostNetwork, Pair, cut_network
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
@@ -65,7 +64,7 @@ class RealSite:
         self._wanted = True
         self._ready = trio.Event()
         self.port = free_port()
-        self.config = make_site(self.directory, name, self.port, checkout_plugins()).config
+        self.config = made_site(self.directory, name, self.port).config
         links = LINKS.format(listen=network.listen(name), probe_timeout_s=probe_timeout_s)
         self.config.write_text(self.config.read_text().replace("[links]\n", "[links]\n" + links))
         self.password = tomllib.loads((self.directory / "keys" / "admin.toml").read_text())["password"]

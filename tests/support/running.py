@@ -8,11 +8,10 @@ import trio
 
 from daemon.accounts.accounts_editor import edit
 from daemon.accounts.accounts_file import Account
-from daemon.site.directory import make_site
 from plugins.smqp.client import Client, session
 from routing.message import Message, Section
 from routing.rights import EVERYTHING
-from tests.support.installed import checkout_plugins
+from tests.support.made_site import made_site
 from tests.support.operator import Operator
 from tests.support.passwords import cheap_hash
 from tests.support.ports import free_port
@@ -24,7 +23,7 @@ class RunningSite(Operator):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.port = free_port()
-        self.config = make_site(directory, "alpha.example", self.port, checkout_plugins()).config
+        self.config = made_site(directory, "alpha.example", self.port).config
         with edit(directory / "accounts.toml") as editor:
             editor.add("eve", Account(password=cheap_hash("secret"), rights=EVERYTHING))
 

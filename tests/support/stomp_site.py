@@ -13,9 +13,8 @@ from typing import NoReturn
 
 from daemon.accounts.accounts_editor import edit
 from daemon.accounts.accounts_file import Account
-from daemon.configuration.discovery import Installed
-from daemon.site.directory import make_site
 from routing.rights import EVERYTHING
+from tests.support.made_site import made_site
 from tests.support.passwords import cheap_hash
 from tests.support.process import inherited
 
@@ -31,7 +30,7 @@ def make_stomp_site(
     depth: int = 0,
 ) -> Path:
     """Make the site; its configuration file."""
-    config = make_site(directory, name, 0, Installed({})).config
+    config = made_site(directory, name, 0, is_bare=True).config
     with edit(directory / "accounts.toml") as editor:
         editor.add("guest", Account(password=cheap_hash("guest"), rights=EVERYTHING))
     listen = {"listen": port, "listen_websocket": websocket, "listen_tls": tls}

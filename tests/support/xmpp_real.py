@@ -10,13 +10,12 @@ import trio
 
 from daemon.accounts.accounts_editor import edit
 from daemon.accounts.accounts_file import Account
-from daemon.configuration.discovery import Installed
 from daemon.frontend import Site
-from daemon.site.directory import make_site
 from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import JidRule, XmppSettings
 from plugins.xmpp.wire.component import tcp_connector
 from routing.rights import EVERYTHING
+from tests.support.made_site import made_site
 from tests.support.passwords import cheap_hash
 from tests.support.patience import PATIENCE_S
 from tests.support.process import ROOT
@@ -49,7 +48,7 @@ async def ready(client: Any) -> None:
 
 def make_xmpp_site(directory: Path, server: RealServer, name: str = "smqp.example") -> Path:
     """The configuration of a site with an account for each user of the XMPP server."""
-    config = make_site(directory, name, 0, Installed({})).config
+    config = made_site(directory, name, 0, is_bare=True).config
     with edit(directory / "accounts.toml") as editor:
         for user in USERS:
             editor.add(user, Account(password=cheap_hash("unused"), rights=EVERYTHING))

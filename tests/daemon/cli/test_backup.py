@@ -17,13 +17,13 @@ from daemon.configuration.config import load
 from daemon.configuration.discovery import Installed, installed_plugins
 from daemon.link.peers_editor import add_peer
 from daemon.link.peers_file import PeerEntry, load_peers
-from daemon.site.directory import make_site
 from daemon.site.lock import state_lock
 from daemon.store.backup import copy_store
 from daemon.store.store import Store
 from daemon.system import private_files
 from daemon.system.private_files import write_new
 from tests.support.command_line import CommandLine
+from tests.support.made_site import made_site
 from tests.support.process import PRETENCES
 from tests.support.terminal import terminal
 
@@ -32,7 +32,7 @@ SITE = ("accounts.toml", "smqpd.id", "smqpd.toml", "state/smqpd.db")
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    make_site(tmp_path / "site", "alpha.example", 7720, Installed({}, {}))
+    made_site(tmp_path / "site", "alpha.example", 7720, is_bare=True)
     return tmp_path / "site"
 
 

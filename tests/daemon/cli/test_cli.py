@@ -21,20 +21,31 @@ from daemon.configuration.discovery import installed_plugins
 from daemon.site import directory as site_directory
 from routing.rights import EVERYTHING, Rights
 from tests.support.cli import Shell
+from tests.support.made_site import made_site
+
+
+@pytest.fixture(autouse=True)
+def _of_no_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SMQPD_CONFIG", raising=False)
 
 
 @pytest.fixture
 def smqpd(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    monkeypatch.delenv("SMQPD_CONFIG", raising=False)
     return Shell(monkeypatch, capsys)
 
 
 @pytest.fixture
-def site(smqpd: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    directory = tmp_path / "site"
-    assert smqpd("init", directory, "--server-name", "a.example", "--port", "7720") == 0
-    monkeypatch.setenv("SMQPD_CONFIG", str(directory / "smqpd.toml"))
-    return directory
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    config = made_site(tmp_path / "site", "a.example", 7720).config
+    monkeypatch.setenv("SMQPD_CONFIG", str(config))
+    return config.parent
+
+
+@pytest.fixture
+def begun(smqpd: Shell, tmp_path: Path) -> Path:
+    """A site that `init` has made."""
+    assert smqpd("init", tmp_path / "begun", "--server-name", "a.example", "--port", "7720") == 0
+    return tmp_path / "begun"
 
 
 def accounts(site: Path) -> dict[str, Rights]:
@@ -70,24 +81,24 @@ def test_who_is_not_in_a_site_is_told_how_to_get_one(
 # -- init -----------------------------------------------------------------------------------------
 
 
-def test_init_makes_a_site_and_shows_the_password_once(site: Path, smqpd: Shell) -> None:
-    login = tomllib.loads((site / "keys" / "admin.toml").read_text())
+def test_init_makes_a_site_and_shows_the_password_once(begun: Path, smqpd: Shell) -> None:
+    login = tomllib.loads((begun / "keys" / "admin.toml").read_text())
     assert login["server"] == "127.0.0.1:7720"
     assert login["account"] == "admin"
     assert f"password  {login['password']}\n" in smqpd.out
-    admin = read_accounts(site / "accounts.toml")["admin"]
+    admin = read_accounts(begun / "accounts.toml")["admin"]
     assert verify_password(login["password"], admin.password)
     assert admin.rights == EVERYTHING
-    settings = load(site / "smqpd.toml", installed_plugins())
+    settings = load(begun / "smqpd.toml", installed_plugins())
     assert settings.site.server_name == "a.example"
-    assert settings.tls.key == site / "keys" / "tls.key"
+    assert settings.tls.key == begun / "keys" / "tls.key"
 
 
-def test_init_keeps_secrets_private(site: Path) -> None:
+def test_init_keeps_secrets_private(begun: Path) -> None:
     for name in ("accounts.toml", "keys/admin.toml", "keys/tls.key"):
-        assert stat.S_IMODE((site / name).stat().st_mode) == 0o600
+        assert stat.S_IMODE((begun / name).stat().st_mode) == 0o600
     for name in (".", "keys", "state"):
-        assert stat.S_IMODE((site / name).stat().st_mode) == 0o700
+        assert stat.S_IMODE((begun / name).stat().st_mode) == 0o700
 
 
 def test_init_overwrites_nothing(site: Path, smqpd: Shell) -> None:

@@ -22,12 +22,12 @@ from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
 from daemon.link.peers_editor import add_peer
 from daemon.link.peers_file import PeerEntry
-from daemon.site.directory import make_site
 from daemon.site.lock import state_lock
 from daemon.site.site import serve_site
 from daemon.system.systemd import Notifier
 from tests.support.cli import Shell
 from tests.support.keys import write_keys
+from tests.support.made_site import made_site
 from tests.support.process import ROOT
 
 NOBODY = 65_534
@@ -38,7 +38,7 @@ class Site:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory / "site"
-        self.config = make_site(self.directory, "alpha.example", 0, installed_plugins()).config
+        self.config = made_site(self.directory, "alpha.example", 0).config
         self.keys = self.directory / "keys"
         self.authority = Authority.create(directory / "ca", "test", 3650, datetime.now(UTC) - timedelta(99))
 

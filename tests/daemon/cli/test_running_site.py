@@ -17,7 +17,6 @@ from daemon.accounts.accounts_editor import edit
 from daemon.accounts.accounts_file import Account
 from daemon.certificates.authority import Authority
 from daemon.cli import telling
-from daemon.site.directory import make_site
 from daemon.site.lock import state_lock
 from daemon.system.version import VERSION
 from daemon.terminal.failure import FAILED, UNREACHABLE
@@ -26,8 +25,9 @@ from plugins.smqp.connection import ConnectionLost
 from routing.errors import Refusal
 from routing.message import Message, Section
 from routing.rights import EVERYTHING
-from tests.support.installed import ROOT, checkout_plugins
+from tests.support.installed import ROOT
 from tests.support.keys import write_keys
+from tests.support.made_site import made_site
 from tests.support.operator import Operator
 from tests.support.passwords import cheap_hash
 from tests.support.patience import PATIENCE_S
@@ -42,7 +42,7 @@ class Site(Operator):
         super().__init__(directory)
         self.directory = directory
         self.port = free_port()
-        self.config = make_site(directory, "alpha.example", self.port, checkout_plugins()).config
+        self.config = made_site(directory, "alpha.example", self.port).config
         with edit(directory / "accounts.toml") as editor:
             editor.add("eve", Account(password=cheap_hash("secret"), rights=EVERYTHING))
 

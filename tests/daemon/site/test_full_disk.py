@@ -12,12 +12,11 @@ import pytest
 import trio
 
 from daemon.hops.reader import HopLogReader
-from daemon.site.directory import make_site
 from daemon.store.reserve import DISK_SHARE, LAST_SHARE, RESERVE
 from plugins.smqp.client import Client, connect
 from routing.errors import Refusal
 from routing.message import Message, Section
-from tests.support.installed import checkout_plugins
+from tests.support.made_site import made_site
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 from tests.support.process import daemon
@@ -59,7 +58,7 @@ def fill(disk: Path) -> None:
 class Site:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.config = make_site(directory, "a.example", free_port(), checkout_plugins()).config
+        self.config = made_site(directory, "a.example", free_port()).config
         login = tomllib.loads((directory / "keys" / "admin.toml").read_text())
         self._port = int(login["server"].rpartition(":")[2])
         self._password = login["password"]

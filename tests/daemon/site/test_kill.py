@@ -17,10 +17,9 @@ import pytest
 import trio
 
 from daemon.hops.reader import HopLogReader, Skipped
-from daemon.site.directory import make_site
 from plugins.smqp.client import Client, connect
 from plugins.smqp.connection import ConnectionLost
-from tests.support.installed import checkout_plugins
+from tests.support.made_site import made_site
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 from tests.support.process import daemon
@@ -38,7 +37,7 @@ class Site:
     """A site, and the witnesses of what it says."""
 
     def __init__(self, directory: Path, chance: random.Random) -> None:
-        self.config = make_site(directory, "a.example", free_port(), checkout_plugins()).config
+        self.config = made_site(directory, "a.example", free_port()).config
         # Files of the hop log are closed within a round, too.
         self.config.write_text(self.config.read_text().replace("[hops]\n", "[hops]\nfile_s = 1.0\n"))
         login = tomllib.loads((directory / "keys" / "admin.toml").read_text())

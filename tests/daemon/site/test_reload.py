@@ -14,12 +14,12 @@ from daemon.accounts.accounts_file import Account
 from daemon.accounts.tokens import Token, token_hash
 from daemon.configuration.config import load
 from daemon.frontend import AccountSettings, Actor, Ending, Identity
-from daemon.site.directory import make_site
 from daemon.site.site import RunningSite, serve_site
 from daemon.system.systemd import Notifier
 from routing.errors import Refusal
 from routing.rights import EVERYTHING
 from tests.support.installed import checkout_plugins
+from tests.support.made_site import made_site
 from tests.support.passwords import cheap_hash
 from tests.support.ports import free_port
 
@@ -28,7 +28,7 @@ from tests.support.ports import free_port
 async def running(directory: Path) -> AsyncIterator[RunningSite]:
     """A site with the account eve."""
     installed = checkout_plugins()
-    config = make_site(directory, "alpha.example", free_port(), installed).config
+    config = made_site(directory, "alpha.example", free_port()).config
     with edit(directory / "accounts.toml") as editor:
         editor.add("eve", Account(password=cheap_hash("secret"), rights=EVERYTHING))
     async with trio.open_nursery() as nursery:

@@ -13,11 +13,10 @@ from daemon.accounts.accounts_editor import edit
 from daemon.accounts.accounts_file import Account
 from daemon.certificates.authority import Authority
 from daemon.certificates.self_signed import make_self_signed
-from daemon.configuration.discovery import Installed
-from daemon.site.directory import make_site
 from daemon.site.lock import running_pid
 from routing.rights import EVERYTHING
 from tests.support.keys import write_keys
+from tests.support.made_site import made_site
 from tests.support.passwords import cheap_hash
 from tests.support.ports import free_port
 from tests.support.process import BECOMES, SMQPD_RUN, daemon
@@ -31,7 +30,7 @@ class Site:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.port = free_port()
-        self.config = make_site(directory, "a.example", 7720, Installed({})).config
+        self.config = made_site(directory, "a.example", 7720, is_bare=True).config
         self.tls_port = free_port()
         self._text = self.config.read_text()
         self.configure("")

@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from daemon.configuration.discovery import Installed
 from daemon.settings import STORE, ConfigError, SiteSettings
-from daemon.site.directory import make_site
 from daemon.site.lock import state_lock
 from daemon.site.state_mark import check_state, mark_path, own_state
 from daemon.store.backup import copy_store
 from daemon.store.store import Store
 from tests.support.cli import Shell
+from tests.support.made_site import made_site
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    return make_site(tmp_path / "site", "alpha.example", 7720, Installed({})).config
+    return made_site(tmp_path / "site", "alpha.example", 7720, is_bare=True).config
 
 
 @pytest.fixture
@@ -109,7 +108,7 @@ def test_a_gone_state_is_begun_anew_where_the_operator_says_so(config: Path, smq
 def test_another_store_of_the_same_name_is_refused_until_it_is_accepted(
     config: Path, tmp_path: Path, smqpd: Shell
 ) -> None:
-    make_site(tmp_path / "other", "alpha.example", 7720, Installed({}))
+    made_site(tmp_path / "other", "alpha.example", 7720, is_bare=True)
     (config.parent / "state" / STORE).write_bytes((tmp_path / "other/state" / STORE).read_bytes())
     with pytest.raises(ConfigError, match="is another store than this site had"):
         start(config)
@@ -118,7 +117,7 @@ def test_another_store_of_the_same_name_is_refused_until_it_is_accepted(
 
 
 def test_the_store_of_another_name_is_never_accepted(config: Path, tmp_path: Path, smqpd: Shell) -> None:
-    make_site(tmp_path / "other", "beta.example", 7720, Installed({}))
+    made_site(tmp_path / "other", "beta.example", 7720, is_bare=True)
     (config.parent / "state" / STORE).write_bytes((tmp_path / "other/state" / STORE).read_bytes())
     before = mark_path(config).read_text()
     assert smqpd("init", config, "--accept-state") == 1

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from daemon.configuration.discovery import Installed
-from daemon.site.directory import make_site
+from tests.support.made_site import made_site
 from tests.support.patience import PATIENCE_S
 from tests.support.process import ROOT, daemon
 from tests.support.xmpp_real import make_xmpp_site, python_path
@@ -91,7 +90,7 @@ async def test_two_sites_share_a_queue_while_everything_is_killed(server: RealSe
 
 
 def test_a_bad_table_is_said_in_one_line(tmp_path: Path) -> None:
-    config = make_site(tmp_path / "site", "smqp.example", 0, Installed({})).config
+    config = made_site(tmp_path / "site", "smqp.example", 0, is_bare=True).config
     with config.open("a") as file:
         file.write("\n[plugins.xmpp]\n")
     environment = {**os.environ, "PYTHONPATH": python_path(tmp_path)}
