@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from tests.support.forked import Forked, run
+from tests.support.networks import cut_network, may_make_namespaces
 from tests.support.process import ROOT, inherited
 
 FOUND = """
@@ -68,3 +69,20 @@ def test_without_one_that_wants_more_it_ends() -> None:
         server = subprocess.Popen(command, cwd=ROOT, env=dict(os.environ), stdin=theirs.fileno())
     ours.close()
     assert server.wait() == 0
+
+
+@pytest.mark.skipif(not may_make_namespaces(), reason="may not make network namespaces")
+async def test_it_is_in_the_network_namespace_where_it_is_wanted() -> None:
+    async with cut_network(["a", "b"], [("a", "b")], namespaces=True) as network:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            process = Forked.start(
+                ["-c", "import socket; print(*sorted(name for _, name in socket.if_nameindex()))"],
+                env=inherited(),
+                stdin=0,
+                stdout=theirs.fileno(),
+                stderr=2,
+                namespace=network.namespace("a"),
+            )
+            assert await process.wait() == 0
+            assert {"lo", "w0"} <= set(ours.recv(4096).decode().split())

@@ -26,6 +26,8 @@ import types
 from dataclasses import dataclass
 from typing import Final
 
+from tests.support.networks import enter
+
 LOADED: Final = (
     "daemon",
     "routing",
@@ -50,6 +52,7 @@ class Wanted:
     directory: str
     environment: dict[str, str]
     terminal: bool
+    namespace: str | None
     report: socket.socket
     streams: list[int]
 
@@ -145,6 +148,9 @@ def become(wanted: Wanted, own_path: list[str]) -> None:
     for stream, descriptor in enumerate(wanted.streams):
         os.dup2(descriptor, stream)
         os.close(descriptor)
+    if wanted.namespace is not None:
+        with open(wanted.namespace) as namespace:
+            enter(namespace.fileno())
     if wanted.terminal:
         for number in (signal.SIGHUP, signal.SIGQUIT):  # which a nohup above us has ignored
             signal.signal(number, signal.SIG_DFL)

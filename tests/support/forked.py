@@ -46,11 +46,21 @@ class Forked:
         stderr: int,
         cwd: Path = _ROOT,
         terminal: bool = False,
+        namespace: Path | None = None,
     ) -> Self:
-        """As `python ARGUMENTS`, with these descriptors; `terminal`: its stdout is that of its session."""
+        """As `python ARGUMENTS`, with these descriptors.
+
+        `terminal`: its stdout is that of its session. `namespace`: of its network, None for ours.
+        """
         report, told = socket.socketpair()
         with told:
-            wanted = {"arguments": arguments, "directory": str(cwd), "environment": env, "terminal": terminal}
+            wanted = {
+                "arguments": arguments,
+                "directory": str(cwd),
+                "environment": env,
+                "terminal": terminal,
+                "namespace": namespace and str(namespace),
+            }
             text = json.dumps(wanted).encode()
             server = _server_for(env)
             socket.send_fds(server, [NUMBER.pack(len(text))], [told.fileno(), stdin, stdout, stderr])

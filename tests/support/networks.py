@@ -46,8 +46,8 @@ class HostNetwork(Protocol):
     def address(self, site: str, neighbour: str) -> str:
         """`host:port` where a site dials a neighbour."""
 
-    def command(self, site: str) -> tuple[str, ...]:
-        """What stands before a command that is to run where a site is."""
+    def namespace(self, site: str) -> Path | None:
+        """The network namespace of a site's processes; None for ours."""
 
     async def connect(self, site: str, port: int) -> trio.abc.Stream:
         """Connect to a port of a site's loopback, however the site is cut off. Raises OSError."""
@@ -81,9 +81,9 @@ class Namespaces:
         """See `HostNetwork`."""
         return f"{self._host(neighbour, site)}:{LINK_PORT}"
 
-    def command(self, site: str) -> tuple[str, ...]:
+    def namespace(self, site: str) -> Path | None:
         """See `HostNetwork`."""
-        return ("nsenter", f"--net={self._path(site)}", "--")
+        return _NAMESPACES / (self._prefix + site)
 
     async def connect(self, site: str, port: int) -> trio.abc.Stream:
         """See `HostNetwork`."""
@@ -137,9 +137,6 @@ class Namespaces:
         for name in ("wires", *self._sites):
             subprocess.run(["ip", "netns", "del", self._prefix + name], check=False, capture_output=True)
 
-    def _path(self, site: str) -> str:
-        return str(_NAMESPACES / (self._prefix + site))
-
     def _number(self, a: str, b: str) -> int:
         return self._pairs.index(_pair(a, b))
 
@@ -149,12 +146,12 @@ class Namespaces:
     @contextmanager
     def _inside(self, site: str) -> Iterator[None]:
         """This thread is in a site's namespace: a socket made here stays in it."""
-        with open("/proc/thread-self/ns/net") as here, open(self._path(site)) as there:
-            _enter(there.fileno())
+        with open("/proc/thread-self/ns/net") as here, open(_NAMESPACES / (self._prefix + site)) as there:
+            enter(there.fileno())
             try:
                 yield
             finally:
-                _enter(here.fileno())
+                enter(here.fileno())
 
 
 class Loopback:
@@ -173,9 +170,9 @@ class Loopback:
         """See `HostNetwork`."""
         return self.listen(neighbour)
 
-    def command(self, site: str) -> tuple[str, ...]:
+    def namespace(self, site: str) -> Path | None:
         """See `HostNetwork`."""
-        return ()
+        return None
 
     async def connect(self, site: str, port: int) -> trio.abc.Stream:
         """See `HostNetwork`."""
@@ -281,6 +278,7 @@ def _ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True, capture_output=True)
 
 
-def _enter(descriptor: int) -> None:
+def enter(descriptor: int) -> None:
+    """This thread is in another network namespace from now on. Raises OSError."""
     if ctypes.CDLL(None, use_errno=True).setns(descriptor, _CLONE_NEWNET):
         raise OSError(ctypes.get_errno(), "setns")

@@ -104,11 +104,13 @@ async def daemon(
     ready: bool = True,
     start: tuple[str, ...] = BECOMES,
     within: tuple[str, ...] = (),
+    namespace: Path | None = None,
     forked: bool = True,
     **more: str,
 ) -> AsyncIterator[Daemon]:
     """Run a site, `within` another command if there is one; killed at the end where it runs still.
 
+    `namespace`: of its network, None for ours.
     `forked`: by a process that has loaded it before, where there is no other command.
     """
     directory = config.parent
@@ -122,8 +124,12 @@ async def daemon(
         env = environment(directory, NOTIFY_SOCKET=address, **more)
         process: trio.Process | Forked
         if forked and not within:
-            process = Forked.start(arguments, env=env, stdin=0, stdout=1, stderr=log.fileno())
+            process = Forked.start(
+                arguments, env=env, stdin=0, stdout=1, stderr=log.fileno(), namespace=namespace
+            )
         else:
+            if namespace is not None:
+                within = ("nsenter", f"--net={namespace}", "--", *within)
             process = await trio.lowlevel.open_process(
                 [*within, sys.executable, *arguments], env=env, cwd=ROOT, stdin=None, stderr=log.fileno()
             )

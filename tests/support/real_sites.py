@@ -90,9 +90,14 @@ class RealSite:
 
     async def keep(self) -> None:
         """Run the daemon, and start it again whenever it has been killed, until `stop`."""
-        within = self._network.command(self.name)
         while self._wanted:
-            started = daemon(self.config, start=self.start, within=within, **self.environment)  # type: ignore[arg-type] # names of variables
+            started = daemon(
+                self.config,
+                start=self.start,
+                namespace=self._network.namespace(self.name),
+                forked=not self.environment,  # what is loaded for it would serve no other
+                **self.environment,  # type: ignore[arg-type] # names of variables
+            )
             async with started as running:
                 self._running = running
                 self.starts += 1
