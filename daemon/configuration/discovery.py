@@ -6,7 +6,9 @@ attributes of `daemon.frontend.Plugin`, and a command by one of the group `smqpd
 with the reason, so that only who asks for it is told.
 """
 
-from importlib.metadata import entry_points
+import sys
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -36,9 +38,15 @@ def installed_commands() -> tuple[dict[str, Any], dict[str, str]]:
 def _load(group: str) -> tuple[dict[str, Any], dict[str, str]]:
     loaded: dict[str, Any] = {}
     broken: dict[str, str] = {}
-    for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
+    for entry in sorted(_entry_points(group, tuple(sys.path)), key=lambda entry: entry.name):
         try:
             loaded[entry.name] = entry.load()
         except (ImportError, AttributeError) as error:
             broken[entry.name] = str(error)
     return loaded, broken
+
+
+@cache
+def _entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
+    """Those that are installed there: found once, since a file is read of each package."""
+    return entry_points(group=group)
