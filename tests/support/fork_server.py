@@ -33,6 +33,7 @@ LOADED: Final = (
     "routing",
     "plugins.smqp",
     "plugins.stomp",
+    "plugins.xmpp",
     "pydantic.type_adapter",
     "rich.table",
     "typer._adapters",

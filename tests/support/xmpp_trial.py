@@ -10,8 +10,6 @@ worked on once, and nothing is among the dead letters.
 
 import argparse
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -25,10 +23,11 @@ from daemon.certificates.authority import Authority
 from daemon.link.peers_editor import add_peer
 from daemon.link.peers_file import PeerEntry
 from plugins.xmpp.wire.namespaces import PUBSUB, QOS, SMQP
+from tests.support.forked import Forked
 from tests.support.keys import write_keys
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
-from tests.support.process import ROOT, Daemon, daemon
+from tests.support.process import Daemon, daemon, inherited
 from tests.support.xmpp_real import make_xmpp_site, python_path, ready
 from tests.support.xmpp_servers import COMPONENT_NAME, RealClient, RealServer, log_in
 from tests.support.xmpp_worker import LOG_IN_AGAIN_S, NODE, Journal, read_journal
@@ -52,17 +51,20 @@ class WorkerProcess:
     def __init__(self, port: int, number: int, directory: Path) -> None:
         self.journal = directory / f"journal-{number}"
         self._log = directory / f"worker-{number}.log"
-        self._command = [sys.executable, "-m", "tests.support.xmpp_worker", str(port), f"w{number}"]
-        self._process: subprocess.Popen[bytes] | None = None
+        self._arguments = ["-m", "tests.support.xmpp_worker", str(port), f"w{number}", str(self.journal)]
+        self._process: Forked | None = None
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen([*self._command, str(self.journal)], cwd=ROOT, stderr=log)
+            self._process = Forked.start(
+                self._arguments, env=inherited(), stdin=0, stdout=1, stderr=log.fileno()
+            )
 
-    def kill(self) -> None:
+    async def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            with trio.CancelScope(shield=True):
+                await self._process.wait()
 
     def is_ready(self) -> bool:
         return self.journal.exists() and self.read().subscribed
@@ -206,7 +208,7 @@ async def two_sites(servers: list[RealServer], directory: Path, rounds: int) -> 
                 side, other = sides if round % 2 == 0 else sides[::-1]
                 await until(lambda: len(publisher.published) > publisher.wanted - ITEMS * 3 // 4, *witnesses)
                 for worker in side.workers:
-                    worker.kill()
+                    await worker.kill()
                 await side.kill_server()
                 await until(lambda: len(publisher.published) > publisher.wanted - ITEMS // 2, *witnesses)
                 await other.kill_daemon(stack)
@@ -223,7 +225,7 @@ async def two_sites(servers: list[RealServer], directory: Path, rounds: int) -> 
             nursery.cancel_scope.cancel()
     finally:
         for worker in workers:
-            worker.kill()
+            await worker.kill()
     worked = [item for worker in workers for item in worker.read().worked]
     assert sorted(worked) == sorted(publisher.published), (worked, publisher.published)
     assert not dead, dead

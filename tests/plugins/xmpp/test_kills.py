@@ -52,7 +52,7 @@ async def test_no_item_is_lost_and_none_worked_on_twice_whoever_is_killed(
                 if killed.startswith("worker"):
                     worker = workers[int(killed[-1])]
                     await until(partial(gets_work, worker, publisher), *witnesses)
-                    worker.kill()
+                    await worker.kill()
                     held_at_kill.append(len(worker.read().received))
                     worker.start()
                 if "server" in killed:
@@ -72,7 +72,7 @@ async def test_no_item_is_lost_and_none_worked_on_twice_whoever_is_killed(
             nursery.cancel_scope.cancel()
     finally:
         for worker in workers:
-            worker.kill()
+            await worker.kill()
     worked = [item for worker in workers for item in worker.read().worked]
     assert sorted(worked) == sorted(publisher.published)
     assert any(held_at_kill)
