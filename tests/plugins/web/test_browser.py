@@ -3,7 +3,8 @@
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -65,7 +66,7 @@ def axe() -> str:
 
 
 class Chromium:
-    """A browser, in the thread of its own that playwright needs."""
+    """A browser, for one test; all is done in the thread of its own that playwright needs."""
 
     def __init__(self, browser: Any, address: str) -> None:
         self._browser = browser
@@ -86,6 +87,7 @@ class Chromium:
         """One in which somebody has logged in, by keyboard."""
         page = self.open(width, scheme)
         page.goto(f"{self.address}/")
+        page.wait_for_selector("input:focus")  # a moment after it is loaded
         page.keyboard.type(account)
         page.keyboard.press("Tab")
         page.keyboard.type(PASSWORD)
@@ -132,13 +134,31 @@ class WithOthers(SiteOperations):
 Use = Callable[[Callable[[Chromium], object]], Any]
 
 
-@pytest.fixture
-def chromium_path() -> str:
-    return chromium()
+@pytest.fixture(scope="session")
+def thread() -> Iterator[Executor]:
+    """Where playwright is used."""
+    with ThreadPoolExecutor(1) as thread:
+        yield thread
+
+
+@pytest.fixture(scope="session")
+def browser(thread: Executor) -> Iterator[Any]:
+    """One for all tests, each of which has windows of its own: to start it takes a second."""
+    path = chromium()
+    from playwright.sync_api import sync_playwright
+
+    def launch() -> tuple[Any, Any]:
+        playwright = sync_playwright().start()
+        return playwright, playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+
+    playwright, browser = thread.submit(launch).result()
+    yield browser
+    thread.submit(browser.close).result()
+    thread.submit(playwright.stop).result()
 
 
 @pytest.fixture
-async def use(site: Any, nursery: trio.Nursery, chromium_path: str) -> Use:
+async def use(site: Any, nursery: trio.Nursery, thread: Executor, browser: Any) -> Use:
     """Has a function use the page of a site that has something to show, in a thread."""
     listening = socket.create_server(("127.0.0.1", 0))
     running = ListeningSite(site.broker, {"http": [listening]}, None)
@@ -154,18 +174,17 @@ async def use(site: Any, nursery: trio.Nursery, chromium_path: str) -> Use:
     await client(site, "bob").subscribe("orders.old")
 
     def used(work: Callable[[Chromium], object]) -> object:
-        from playwright.sync_api import sync_playwright
-
-        with sync_playwright() as playwright:
-            opened = playwright.chromium.launch(executable_path=chromium_path, args=["--no-sandbox"])
-            window = Chromium(opened, address)
+        window = Chromium(browser, address)
+        try:
             result = work(window)
-            opened.close()
+        finally:
+            for context in browser.contexts:
+                context.close()
         assert window.said == []
         return result
 
     async def run(work: Callable[[Chromium], object]) -> object:
-        return await trio.to_thread.run_sync(used, work)
+        return await trio.to_thread.run_sync(thread.submit(used, work).result)
 
     return run
 
@@ -240,13 +259,15 @@ async def test_an_account_is_added_changed_and_removed_by_keyboard(use: Use, sit
 
 
 async def test_the_overview_changes_while_one_looks(use: Use, site: Any) -> None:
+    token = trio.lowlevel.current_trio_token()
+
     def work(chromium: Chromium) -> None:
         page = chromium.logged_in()
         from playwright.sync_api import expect
 
         held = page.locator("[data-text=came]")
         before = int(held.inner_text())
-        trio.from_thread.run(client(site).publish, "more")
+        trio.from_thread.run(client(site).publish, "more", trio_token=token)
         expect(held).not_to_have_text(str(before), timeout=60_000)
         assert page.locator("[data-warnings] li.error").count() == 1
 
