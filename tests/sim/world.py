@@ -26,8 +26,11 @@ LINKED_WITHIN_S: Final = 120.0
 QUIET_WITHIN_S: Final = 100.0
 QUIET_FOR_S: Final = 12.0
 LOOK_EVERY_S: Final = 1.0
-ARRIVES_WITHIN_S: Final = 60.0
-"""Over ways that stayed up: some probes that fail, and links that were cut and come back."""
+NOTICED_WITHIN_S: Final = 60.0
+"""What is lost: some probes fail, and links that were cut come back."""
+
+ARRIVES_WITHIN_S: Final = 20.0
+"""From then on, over ways that stayed up: less than the minute after which all copies are looked at anew."""
 
 
 class World:
@@ -150,12 +153,23 @@ class World:
             if self.sites[name].is_running:
                 self.sites[name].kill(power=False)  # it was just being started when it was lost
         due = promises.due_by_ways(self.ledger, self.lost)
+        with trio.move_on_after(NOTICED_WITHIN_S):
+            while any(self._unnoticed()):
+                await trio.sleep(LOOK_EVERY_S)
         with trio.move_on_after(ARRIVES_WITHIN_S):
             while not all(self.ledger.has_come(key, reader) for key, reader in due):
                 await trio.sleep(LOOK_EVERY_S)
         for key, reader in due:
             if not self.ledger.has_come(key, reader):
                 self.ledger.violate(f"{key} has not come to {reader.key}, though a way to it has stayed up")
+
+    def _unnoticed(self) -> Iterable[str]:
+        """Links that are up and lost, or down and not, by what their sites know."""
+        for name, site in self.sites.items():
+            for status in site.manager.status() if site.manager is not None else ():
+                pair = min(name, status.peer), max(name, status.peer)
+                if (status.state == "up") == bool(self.lost.intersection((*pair, pair))):
+                    yield f"{name} with {status.peer}"
 
     async def _publish_last(self) -> None:
         """What is published now meets no fault: it goes the shortest ways, and its receipt is exact."""
