@@ -23,8 +23,11 @@ from routing.link.units import Acknowledge, Control, Lane, Transfer, TransferOut
 UNIT_OVERHEAD_BYTES: Final = 200
 """What a unit costs beside its message, so that a window in bytes also bounds empty messages."""
 
-CONTROL_ANSWER_S: Final = 60.0
-"""How long a peer may take to acknowledge a control, which it does once its disk has what follows from it."""
+CONTROL_ANSWER_S: Final = 600.0
+"""How long a peer may take to acknowledge a control, which it does once its disk has what follows from it.
+
+A disk that is full for some minutes is no reason to end a link: all that is unanswered would go over it again.
+"""
 
 CONTROL_BYTES_MAX: Final = 512 * 2**20
 """Of controls of one peer: all news and wants that a site can know, told at once, are 341 MiB."""

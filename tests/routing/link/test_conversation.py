@@ -113,7 +113,7 @@ def test_controls_that_are_answered_in_time_are_never_overdue_however_long_they_
     ends.put_control("i")
     ends.written()
     ends.now += CONTROL_ANSWER_S + 1.0
-    assert ends.sender.overdue(ends.now) == "no answer to a control within 60 s"
+    assert ends.sender.overdue(ends.now) == "no answer to a control within 600 s"
     ends.reconnect()
     assert ends.sender.overdue(ends.now) == ""
 
