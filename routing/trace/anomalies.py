@@ -53,13 +53,12 @@ def anomalies(
 
     What does not apply is null. `jumps` as from `jumps.table`, `overdue` as from `overdue.proven_overdue`.
     """
-    dated = copies.withColumn("birth_us", born_us()).withColumn("day", day())
+    dated = copies.withColumn("day", day(born_us()))
     return reduce(
-        DataFrame.unionByName,
+        DataFrame.union,
         (
             *_of_copies(dated, overdue),
-            *_of_routes(routes),
-            _lost(routes),
+            _of_routes(routes),
             _rows(
                 custody.where(f.col("custodians") > 1),
                 "two custodians",
@@ -109,97 +108,95 @@ def anomalies(
 
 
 def _rows(found: DataFrame, kind: str, **columns: str | Column) -> DataFrame:
+    return found.select(*_row(f.lit(kind), **columns))
+
+
+def _row(kind: Column, **columns: str | Column) -> list[Column]:
     types = {"day": "date", "time_us": "long"}
     chosen = []
     for name in COLUMNS:
-        value = f.lit(kind) if name == "kind" else columns.get(name, f.lit(None))
+        value = kind if name == "kind" else columns.get(name, f.lit(None))
         value = f.col(value) if isinstance(value, str) else value
         chosen.append(value.cast(types.get(name, "string")).alias(name))
-    return found.select(*chosen)
+    return chosen
 
 
 def _of_copies(copies: DataFrame, overdue: DataFrame | None) -> list[DataFrame]:
     where = {"day": "day", "server": "server", "smuid": "smuid", "topic": "topic"}
-    stuck = copies.limit(0) if overdue is None else copies.join(overdue, ["smuid", "server"], "left_semi")
-    return [
-        _rows(
-            stuck,
-            "stuck",
-            **where,
-            time_us="begun_us",
-            detail=f.when(f.col("expires_us") > 0, "held beyond its timeout").otherwise(
-                "held for more than a day"
-            ),
+    twice = _rows(
+        copies.where(begun_twice() | ended_twice()),
+        "begun or ended twice",
+        **where,
+        time_us="begun_us",
+        detail=f.when(
+            begun_twice(),
+            f.format_string("begun in records %d and %d", "begun_record", "begun_last_record"),
+        ).otherwise(f.format_string("ended in records %d and %d", "ended_record", "ended_last_record")),
+    )
+    if overdue is None:
+        return [twice]
+    stuck = _rows(
+        copies.join(overdue, ["smuid", "server"], "left_semi"),
+        "stuck",
+        **where,
+        time_us="begun_us",
+        detail=f.when(f.col("expires_us") > 0, "held beyond its timeout").otherwise(
+            "held for more than a day"
         ),
-        _rows(
-            copies.where(begun_twice() | ended_twice()),
-            "begun or ended twice",
-            **where,
-            time_us="begun_us",
-            detail=f.when(
-                begun_twice(),
-                f.format_string("begun in records %d and %d", "begun_record", "begun_last_record"),
-            ).otherwise(f.format_string("ended in records %d and %d", "ended_record", "ended_last_record")),
-        ),
-    ]
+    )
+    return [stuck, twice]
 
 
-def _of_routes(routes: DataFrame) -> list[DataFrame]:
-    where = {"day": "day", "smuid": "smuid", "topic": "topic"}
+def _of_routes(routes: DataFrame) -> DataFrame:
+    """What the routes alone tell, of which one pass finds all: lost copies, loops, and copies too deep."""
     # A copy that waits to be sent takes on the Hops of a deeper one that comes, and may meet one of them: its
     # sender's log says so, where no record of it can be missing.
     straight = f.transform(f.filter("copies", lambda c: c["whole"] & ~c["widened"]), lambda c: c["server"])
-    loops = f.filter("hops", lambda h: (h["kind"] == "loop") & f.array_contains(straight, h["from"]))
-    looped = routes.withColumn("loops", loops).where(f.size("loops") > 0)
-    deep = f.filter("copies", lambda c: c["level"] > f.col("depth"))
-    over = routes.where(f.col("depth") >= 0).withColumn("deep", deep).where(f.size("deep") > 0)
-    first_loop, first_deep = f.get("loops", f.lit(0)), f.get("deep", f.lit(0))
-    return [
-        _rows(
-            looped,
-            "looped",
-            **where,
-            server=first_loop["to"],
-            peer=first_loop["from"],
-            time_us=first_loop["received_us"],
-            detail=f.format_string("%d copies came back to a server in their Hops", f.size("loops")),
-        ),
-        _rows(
-            over,
-            "over depth",
-            **where,
-            server=first_deep["server"],
-            time_us=first_deep["begun_us"],
-            detail=f.format_string("%d hops from its origin, depth was %d", first_deep["level"], "depth"),
-        ),
-    ]
-
-
-def _lost(routes: DataFrame) -> DataFrame:
-    """Copies that are lost, each with what proves it: see `brackets`."""
-    lost = f.filter("copies", lambda c: c["state"] == "lost")
-    copy, hops = f.col("copy"), f.col("hops")
-    taken = f.filter(hops, lambda h: (h["to"] == f.col("copy.server")) & (h["kind"] == "accepted"))
-    one = (
-        routes.where(f.size(lost) > 0)
-        .select("smuid", "day", "topic", "hops", f.explode(lost).alias("copy"))
-        .withColumn("hop", f.get(taken, f.lit(0)))
+    found = {
+        "lost": f.filter("copies", lambda c: c["state"] == "lost"),
+        "loops": f.filter("hops", lambda h: (h["kind"] == "loop") & f.array_contains(straight, h["from"])),
+        "deep": f.filter("copies", lambda c: (f.col("depth") >= 0) & (c["level"] > f.col("depth"))),
+    }
+    any_of = f.size("lost") + f.size("loops") + f.size("deep") > 0
+    where = {"day": "day", "smuid": "smuid", "topic": "topic"}
+    loop, deep = f.get("loops", f.lit(0)), f.get("deep", f.lit(0))
+    looped = _row(
+        f.when(f.size("loops") > 0, "looped"),
+        **where,
+        server=loop["to"],
+        peer=loop["from"],
+        time_us=loop["received_us"],
+        detail=f.format_string("%d copies came back to a server in their Hops", f.size("loops")),
     )
-    when = f.date_format(f.timestamp_micros(f.col("hop.acked_us")), "yyyy-MM-dd HH:mm:ss.SSS")
-    told = f.format_string("acknowledged to %s, %s by its clock", f.col("hop.from"), when)
+    over = _row(
+        f.when(f.size("deep") > 0, "over depth"),
+        **where,
+        server=deep["server"],
+        time_us=deep["begun_us"],
+        detail=f.format_string("%d hops from its origin, depth was %d", deep["level"], "depth"),
+    )
+    told = f.concat(f.transform("lost", _lost), f.array(f.struct(*looped), f.struct(*over)))
+    return routes.withColumns(found).where(any_of).select(f.inline(told)).where(f.col("kind").isNotNull())
+
+
+def _lost(copy: Column) -> Column:
+    """A copy that is lost, with what proves it: see `brackets`."""
+    hop = f.get(f.filter("hops", lambda h: (h["to"] == copy["server"]) & (h["kind"] == "accepted")), f.lit(0))
+    when = f.date_format(f.timestamp_micros(hop["acked_us"]), "yyyy-MM-dd HH:mm:ss.SSS")
+    told = f.format_string("acknowledged to %s, %s by its clock", hop["from"], when)
     claim = f.when(when.isNotNull(), told).otherwise("acknowledged to a peer")
     proof = "; of the records around it none is missing here, and none is of this message"
-    return _rows(
-        one,
-        "lost",
+    row = _row(
+        f.lit("lost"),
         day="day",
         server=copy["server"],
-        peer=f.col("hop.from"),
+        peer=hop["from"],
         smuid="smuid",
         topic="topic",
-        time_us=f.col("hop.received_us"),
+        time_us=hop["received_us"],
         detail=f.concat(claim, f.lit(proof)),
     )
+    return f.struct(*row)
 
 
 def _degraded(link_hours: DataFrame) -> DataFrame:

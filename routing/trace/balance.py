@@ -38,23 +38,19 @@ def balance(copies: DataFrame) -> DataFrame:
         return (f.col("state") == "finished") & f.col("ended").isin(*(ENDS[event] for event in events))
 
     state = f.col("state")
-    sums = (
-        copies.withColumn("birth_us", born_us())
-        .groupBy("server", "topic", day().alias("day"))
-        .agg(
-            count(f.col("begun") == 1, "published"),
-            count(f.col("begun") == 2, "received"),
-            count(f.col("begun").isNull(), "begin_missing"),
-            count(state == "finished", "finished"),
-            count(ended("committed", "delivered", "returned", "receipt"), "committed"),
-            count(ended("forwarded", "arrived"), "forwarded"),
-            *(count(ended(word), word) for word in ("expired", "removed", "dead")),
-            count(ended("dropped", "denied"), "dropped"),
-            *(count(state == word, word) for word in ("held", "gone", "lost")),
-            count(state == "log missing", "log_missing"),
-            count(state == "unknown", "unknown"),
-            count(begun_twice() | ended_twice(), "twice"),
-        )
+    sums = copies.groupBy("server", "topic", day(born_us()).alias("day")).agg(
+        count(f.col("begun") == 1, "published"),
+        count(f.col("begun") == 2, "received"),
+        count(f.col("begun").isNull(), "begin_missing"),
+        count(state == "finished", "finished"),
+        count(ended("committed", "delivered", "returned", "receipt"), "committed"),
+        count(ended("forwarded", "arrived"), "forwarded"),
+        *(count(ended(word), word) for word in ("expired", "removed", "dead")),
+        count(ended("dropped", "denied"), "dropped"),
+        *(count(state == word, word) for word in ("held", "gone", "lost")),
+        count(state == "log missing", "log_missing"),
+        count(state == "unknown", "unknown"),
+        count(begun_twice() | ended_twice(), "twice"),
     )
     open_ends = f.col("lost") + f.col("log_missing") + f.col("unknown") + f.col("twice")
     return sums.withColumn("closes", open_ends == 0)

@@ -95,8 +95,10 @@ def run(
     lost = brackets.proven_lost(copies, records, gaps)
     nested = routes.routes(paired, segments, covered, crowded, proven=lost)
     made["routes"] = tables.write(nested, out, "routes")
-    hops = clocks.corrected(raw_hops, segments).withColumn("kind", links.kind_name())
-    made["hops"] = _write_rows(hops.drop("arrival", "outcome"), out, "hops")
+    hops = clocks.corrected(raw_hops, segments)
+    kept = [name for name in hops.columns if name not in ("arrival", "outcome")]
+    hops = hops.select(*kept, links.kind_name().alias("kind"))
+    made["hops"] = _write_rows(hops, out, "hops")
     made["copies"] = _write_rows(ends.states(copies, covered, lost), out, "copies")
     _write_rows(facts.deliveries(paired), out, "deliveries")
     paired.unpersist()
@@ -195,8 +197,8 @@ def _claim(session: SparkSession, logs: Sequence[str], out: str) -> None:
 
 
 def _write_rows(rows: DataFrame, out: str, name: str) -> DataFrame:
-    dated = rows.withColumn("birth_us", routes.born_us()).withColumn("day", routes.day())
-    return tables.write(dated, out, name)
+    born = routes.born_us()
+    return tables.write(rows.withColumns({"birth_us": born, "day": routes.day(born)}), out, name)
 
 
 def _write_links(made: Mapping[str, DataFrame], out: str, *, any_truncated: bool) -> dict[str, DataFrame]:

@@ -61,8 +61,15 @@ def corrected(hops: DataFrame, segments: DataFrame) -> DataFrame:
     """
 
     def shifted(side: str) -> DataFrame:
-        names = [f"{side}_from", f"{side}_until", f"{side}_middle", f"{side}_offset", f"{side}_drift"]
-        return f.broadcast(segments.drop("error_us").toDF(side, *names))
+        renamed = {
+            "server": f"{side}_server",
+            "from_us": f"{side}_from",
+            "until_us": f"{side}_until",
+            "middle_us": f"{side}_middle",
+            "offset_us": f"{side}_offset",
+            "drift_ppm": f"{side}_drift",
+        }
+        return f.broadcast(segments.select(*(f.col(name).alias(other) for name, other in renamed.items())))
 
     def true_us(side: str, time: str) -> Column:
         beyond = f.col(time) - f.col(f"{side}_middle")
@@ -70,18 +77,15 @@ def corrected(hops: DataFrame, segments: DataFrame) -> DataFrame:
         return f.col(time) - f.round(error).cast("long")
 
     def holds(side: str, time: str) -> Column:
-        return f.col(time).between(f.col(f"{side}_from"), f.col(f"{side}_until") - 1)
+        within = f.col(time).between(f.col(f"{side}_from"), f.col(f"{side}_until") - 1)
+        return (f.col(side) == f.col(f"{side}_server")) & within
 
     columns = [name for name in hops.columns if name not in _ADDED]
-    left, right = shifted("from").alias("l"), shifted("to").alias("r")
-    sender = (f.col("h.from") == f.col("l.from")) & holds("from", "sent_us")
-    receiver = (f.col("h.to") == f.col("r.to")) & holds("to", "received_us")
     return (
-        hops.alias("h")
-        .join(left, sender, "left")
-        .join(right, receiver, "left")
+        hops.join(shifted("from"), holds("from", "sent_us"), "left")
+        .join(shifted("to"), holds("to", "received_us"), "left")
         .select(
-            *(f.col(f"h.{name}").alias(name) for name in columns),
+            *columns,
             (f.col("received_us") - f.col("sent_us")).alias("delay_raw_us"),
             true_us("from", "sent_us").alias("sent_at_us"),
             true_us("to", "received_us").alias("received_at_us"),
@@ -199,10 +203,7 @@ def _sightings(hops: DataFrame, servers: Collection[str]) -> dict[str, list[Sigh
 
 
 def _collected(minima: DataFrame) -> list[Minimum]:
-    return [
-        Minimum(*row)
-        for row in minima.select("from", "to", "window", "count", "there_us", "back_us").collect()
-    ]
+    return [Minimum(*row) for row in minima.collect()]
 
 
 __all__ = [

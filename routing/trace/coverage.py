@@ -60,13 +60,11 @@ def _between(words: DataFrame) -> DataFrame:
     series = Window.partitionBy("server").orderBy("word")
     before = f.when(f.lag("word").over(series) == f.col("word") - 1, f.lag("mask").over(series))
     after = f.when(f.lead("word").over(series) == f.col("word") + 1, f.lead("mask").over(series))
-    edged = words.withColumn("before", f.coalesce(before, f.lit(0).cast("long"))).withColumn(
-        "after", f.coalesce(after, f.lit(0).cast("long"))
-    )
+    none = f.lit(0).cast("long")
+    beside = words.withColumns({"before": f.coalesce(before, none), "after": f.coalesce(after, none)})
     starts = f.expr("mask & ~(shiftleft(mask, 1) | shiftrightunsigned(before, 63))")
     ends = f.expr("mask & ~(shiftrightunsigned(mask, 1) | shiftleft(after, 63))")
-    edged = edged.withColumn("starts", starts).withColumn("ends", ends)
-    edged = edged.where((f.col("starts") != 0) | (f.col("ends") != 0))
+    edged = beside.withColumns({"starts": starts, "ends": ends})
     bits = f.sequence(f.lit(0), f.lit(WORD_BITS - 1))
 
     def edges(mask: str, side: str) -> Column:
@@ -78,7 +76,7 @@ def _between(words: DataFrame) -> DataFrame:
             ),
         )
 
-    both = edged.select(
+    both = edged.where((f.col("starts") != 0) | (f.col("ends") != 0)).select(
         "server",
         "first_us",
         "last_us",
@@ -86,8 +84,7 @@ def _between(words: DataFrame) -> DataFrame:
     )
     order = Window.partitionBy("server").orderBy("record", "side")
     return (
-        both.withColumn("next", f.lead("record").over(order))
-        .withColumn("after_us", f.lead("last_us").over(order))
+        both.withColumns({"next": f.lead("record").over(order), "after_us": f.lead("last_us").over(order)})
         .where((f.col("side") == "2 end") & f.col("next").isNotNull())
         .select(
             "server",
@@ -101,16 +98,10 @@ def _between(words: DataFrame) -> DataFrame:
 
 def servers_named(records: DataFrame) -> DataFrame:
     """Every server that any record names, as writer, peer or in Hops: `server`."""
-    writers = records.select("server")
-    peers = records.where(f.col("peer") != "").select(f.col("peer").alias("server"))
-    path = records.where(f.size("hops") > 0).select(f.explode("hops").alias("server"))
-    return (
-        writers.distinct()
-        .union(peers.distinct())
-        .union(path.distinct())
-        .distinct()
-        .where(f.col("server").isNotNull())
-    )
+    path = f.coalesce("hops", f.array().cast("array<string>"))
+    ends = f.array("server", f.when(f.col("peer") != "", f.col("peer")))
+    named = records.select(f.explode(f.concat(path, ends)).alias("server"))
+    return named.where(f.col("server").isNotNull()).distinct()
 
 
 def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame:
@@ -123,7 +114,7 @@ def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame
     first heartbeat after complete_from, or 0 and 0 where the log is whole from record 1; log: whole, gaps, no
     heartbeat or absent.
     """
-    per_server = _ends(words).drop("first_word", "last_word", "bottom", "top")
+    per_server = _ends(words)
     per_gap = gaps.groupBy("server").agg(
         f.min(f.coalesce("before_us", f.lit(0))).alias("first_gap_us"),
         f.max(f.coalesce("after_us", f.lit(EVER_US))).alias("last_gap_us"),
@@ -182,23 +173,18 @@ def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame
 def _ends(words: DataFrame) -> DataFrame:
     """By server the first and the last record that were read, their count, and the times of them."""
     series = Window.partitionBy("server").orderBy("word")
-    last_word = f.max_by("mask", "word")
-    first_word = f.min_by("mask", "word")
-    top = f.length(f.bin("top")) - 1
-    low = f.length(f.bin("bottom")) - f.length(f.regexp_replace(f.bin("bottom"), "0+$", ""))
+    top = f.bin(f.max_by("mask", "word"))
+    bottom = f.bin(f.min_by("mask", "word"))
+    low = f.length(bottom) - f.length(f.regexp_replace(bottom, "0+$", ""))
     return (
         words.withColumn("went_back", f.col("first_us") < f.lag("first_us").over(series) - f.lit(BACK_US))
         .groupBy("server")
         .agg(
             f.sum(f.bit_count("mask")).alias("records"),
-            f.min("word").alias("first_word"),
-            f.max("word").alias("last_word"),
-            first_word.alias("bottom"),
-            last_word.alias("top"),
+            (f.min("word") * WORD_BITS + low).alias("first_record"),
+            (f.max("word") * WORD_BITS + f.length(top) - 1).alias("last_record"),
             f.min("first_us").alias("first_us"),
             f.max("last_us").alias("last_us"),
             f.coalesce(f.bool_or("went_back"), f.lit(False)).alias("went_back"),
         )
-        .withColumn("first_record", f.col("first_word") * WORD_BITS + low)
-        .withColumn("last_record", f.col("last_word") * WORD_BITS + top)
     )

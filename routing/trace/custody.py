@@ -36,19 +36,17 @@ def custody(routes: DataFrame, vanished: DataFrame | None = None) -> DataFrame:
     splitting = f.filter(f.array_distinct(senders), lambda s: _times(senders, s) > _times(receivers, s))
     whole = (f.col("state") == "complete") & f.forall("copies", lambda c: c["whole"])
     known = whole & f.forall(splitting, lambda s: _split_is_known(first, s))
-    if vanished is None:
-        routes = routes.withColumn("gone", f.lit(False))
-    else:
-        marked = routes.join(vanished.withColumn("marked", f.lit(True)), "smuid", "left")
-        routes = marked.withColumn("gone", f.coalesce("marked", f.lit(False)))
+    gone = _any("gone")
+    if vanished is not None:
+        routes = routes.join(vanished.withColumn("vanished", f.lit(True)), "smuid", "left")
+        gone |= f.coalesce("vanished", f.lit(False))
     several = f.greatest(f.size("owners"), f.least(f.lit(1), f.size("last")) + split)
     ordered = f.array_sort(
         f.transform(copies, lambda c: f.struct(c["level"].alias("level"), c["server"].alias("server")))
     )
     return (
         routes.where(f.col("mode") == "ONE")
-        .withColumn("owners", f.concat(holders, takers))
-        .withColumn("last", f.concat(holders, finishers))
+        .withColumns({"owners": f.concat(holders, takers), "last": f.concat(holders, finishers)})
         .select(
             "smuid",
             "day",
@@ -58,7 +56,7 @@ def custody(routes: DataFrame, vanished: DataFrame | None = None) -> DataFrame:
             f.when(f.size("last") > 0, f.get("last", f.lit(0))["state"])
             .when(_any("lost"), "lost")
             .when(_any("log missing") | _any("unknown"), "log missing")
-            .when(_any("gone") | f.col("gone"), "gone")
+            .when(gone, "gone")
             .otherwise("handed over")
             .alias("state"),
             f.when(f.size("owners") == 1, f.get("owners", f.lit(0))["server"])
@@ -148,14 +146,14 @@ def receipts(routes: DataFrame) -> DataFrame:
             "guarantee",
             f.exists("copies", _cuts_short).alias("cut_short"),
         )
-        .withColumn("why", why)
-        .withColumn(
-            "verdict",
-            f.when(f.col("why").isNotNull(), "wrong")
+        .select(
+            *("smuid", "day", "topic", "origin", "mode", "asked", "x", "y", "had", "due"),
+            why.alias("why"),
+            f.when(why.isNotNull(), "wrong")
             .when(f.col("known") & told_all, "right")
-            .otherwise("unknown"),
+            .otherwise("unknown")
+            .alias("verdict"),
         )
-        .drop("known", "cut_short", "guarantee")
     )
 
 

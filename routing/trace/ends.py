@@ -83,6 +83,7 @@ def states(copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = No
         | (at > f.col("last_gap_us") + MARGIN_US)
     )
     seen = f.coalesce(f.col("log"), f.lit("absent")) != "absent"
+    is_lost = f.lit(False) if proven is None else f.coalesce("proven", f.lit(False))
     state = (
         f.when(left_once_or_twice(), "log missing")
         .when(f.col("ended").isNotNull() & ~open_again(), "finished")
@@ -91,7 +92,7 @@ def states(copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = No
         )
         .when(f.col("begun").isNotNull() & f.col("unguaranteed"), "gone")
         .when(f.col("begun").isNotNull(), "held")
-        .when(f.col("proven"), "lost")
+        .when(is_lost, "lost")
         .when(~seen, "log missing")
         .when(
             f.coalesce(at, f.lit(0)) <= 0, f.when(f.col("log") == "gaps", "log missing").otherwise("unknown")
@@ -102,13 +103,10 @@ def states(copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = No
     first_is_there = ~f.col("came_back") | _begun_twice()
     whole = f.coalesce((f.col("begun_record") >= f.col("complete_from")) & first_is_there, f.lit(False))
     found = copies.join(logs, "server", "left")
-    if proven is None:
-        found = found.withColumn("proven", f.lit(False))
-    else:
-        marked = f.broadcast(proven.withColumn("marked", f.lit(True)))
-        found = found.join(marked, ["smuid", "server"], "left")
+    if proven is not None:
         # rows that tell of no copy have neither a beginning nor an end, and no server
-        found = found.withColumn("proven", f.coalesce("marked", f.lit(False)))
+        marked = f.broadcast(proven.withColumn("proven", f.lit(True)))
+        found = found.join(marked, ["smuid", "server"], "left")
     return found.select(
         *copies.columns,
         state.alias("state"),

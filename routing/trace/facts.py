@@ -83,7 +83,83 @@ def named(facts: DataFrame, by: Sequence[str] = ()) -> DataFrame:
 
     `by` as in `facts`; smuid, kind, and the columns of `hops`, `copies` and `deliveries`.
     """
-    hop, copy, delivery = (f.col("kind") == kind for kind in (HOP, COPY, DELIVERY))
+    kind = f.col("kind")
+    shared, of_kinds = _columns()
+    return facts.select(
+        *by,
+        "smuid",
+        "kind",
+        f.when(kind != HOP, f.col("a")).alias("server"),
+        *(column.alias(name) for name, column in shared.items()),
+        *(
+            f.when(kind == code, column).alias(name)
+            for code, columns in of_kinds.items()
+            for name, column in columns.items()
+        ),
+    )
+
+
+def hops(facts: DataFrame) -> DataFrame:
+    """One row for each hop and attempt that some log tells of.
+
+    smuid, `from`, `to` string; attempt int (0 where only the Hops of a later record tell of the copy);
+    crossing int, which one of this link by this message, from 1 (null where its sender does not say);
+    sent_us, acked_us by from's clock, received_us, answered_us by to's clock (long, null where unknown);
+    arrival, outcome int (`schema.KINDS`; what the receiver's log and the acknowledgement say, null where they
+    are silent); level long, hops from the origin; bytes long; one, unguaranteed bool; sent_logged,
+    received_logged bool, which ends are in the logs.
+    """
+    names = (
+        *("smuid", "from", "to", "attempt", "crossing", "sent_us", "received_us", "answered_us", "acked_us"),
+        *("arrival", "outcome", "level", "bytes", "one", "unguaranteed", "sent_logged", "received_logged"),
+    )
+    return _of_kind(facts, HOP, names)
+
+
+def copies(facts: DataFrame) -> DataFrame:
+    """One row for each server that has the message, by its own log or by a peer's.
+
+    smuid, server, topic; begun int (1 published, 2 received, null where that record is missing), begun_us,
+    begun_record, begun_last_record; ended int (`schema.ENDS`, null where no record is final), ended_us,
+    ended_record, ended_last_record; due int or null; expires_us (null: none stated or unknown; -1: a state
+    message); claimed_us, when it came by its own clock, as a peer's acknowledgement says (0: the peer gave no
+    time; null: no acknowledgement); asked: ONE or ALL, the receipt that was asked for, null for none or
+    unknown; receipt_x, receipt_y, receipt_us; widened bool, widened_record, the last of them; handed bool: it
+    is of mode ONE and was handed on; came_back bool: and its Hops say that it was there before; depth int as
+    published; priority; level (0 at the origin); bytes; one, unguaranteed bool.
+    """
+    names = (
+        *("smuid", "server", "topic", "begun", "begun_us", "begun_record", "begun_last_record"),
+        *("ended", "ended_us", "ended_record", "ended_last_record", "due", "expires_us", "claimed_us"),
+        *("asked", "receipt_x", "receipt_y", "receipt_us", "widened", "widened_record", "handed"),
+        *("came_back", "depth", "priority", "level", "bytes", "one", "unguaranteed"),
+    )
+    return _of_kind(facts, COPY, names)
+
+
+def deliveries(facts: DataFrame) -> DataFrame:
+    """One row for each subscription that the message was handed to.
+
+    smuid, server, subscription; pattern that it is to ("" where it is to the topic itself); delivered_us,
+    committed_us (null: not yet, or that record is missing); attempts int; returned bool; one, unguaranteed
+    bool.
+    """
+    names = (
+        *("smuid", "server", "subscription", "pattern", "delivered_us", "committed_us", "attempts"),
+        "returned",
+        *("one", "unguaranteed"),
+    )
+    return _of_kind(facts, DELIVERY, names)
+
+
+def _of_kind(facts: DataFrame, kind: int, names: Sequence[str]) -> DataFrame:
+    shared, of_kinds = _columns()
+    columns = {"smuid": f.col("smuid"), "server": f.col("a")} | shared | of_kinds[kind]
+    return facts.where(f.col("kind") == kind).select(*(columns[name].alias(name) for name in names))
+
+
+def _columns() -> tuple[dict[str, Column], dict[int, dict[str, Column]]]:
+    """The slots by their names: those that all kinds share, and by kind those that mean something else."""
     at = {
         kind: {name: f.col(f"s{number}") for number, name in enumerate(layout)}
         for kind, layout in ((HOP, _HOP), (COPY, _COPY), (DELIVERY, _DELIVERY))
@@ -138,73 +214,13 @@ def named(facts: DataFrame, by: Sequence[str] = ()) -> DataFrame:
         "attempts": (-at[DELIVERY]["attempts"]).cast("int"),
         "returned": at[DELIVERY]["returned"].isNotNull(),
     }
-    return facts.select(
-        *by,
-        "smuid",
-        "kind",
-        f.when(copy | delivery, f.col("a")).alias("server"),
-        at[HOP]["level"].alias("level"),
-        (-at[HOP]["bytes"]).alias("bytes"),
-        (traits % 4 >= 2).alias("one"),
-        (traits % 2 == 1).alias("unguaranteed"),
-        *(f.when(hop, column).alias(name) for name, column in of_hops.items()),
-        *(f.when(copy, column).alias(name) for name, column in of_copies.items()),
-        *(f.when(delivery, column).alias(name) for name, column in of_deliveries.items()),
-    )
-
-
-def hops(facts: DataFrame) -> DataFrame:
-    """One row for each hop and attempt that some log tells of.
-
-    smuid, `from`, `to` string; attempt int (0 where only the Hops of a later record tell of the copy);
-    crossing int, which one of this link by this message, from 1 (null where its sender does not say);
-    sent_us, acked_us by from's clock, received_us, answered_us by to's clock (long, null where unknown);
-    arrival, outcome int (`schema.KINDS`; what the receiver's log and the acknowledgement say, null where they
-    are silent); level long, hops from the origin; bytes long; one, unguaranteed bool; sent_logged,
-    received_logged bool, which ends are in the logs.
-    """
-    return _of_kind(facts, HOP).select(
-        *("smuid", "from", "to", "attempt", "crossing", "sent_us", "received_us", "answered_us", "acked_us"),
-        *("arrival", "outcome", "level", "bytes", "one", "unguaranteed", "sent_logged", "received_logged"),
-    )
-
-
-def copies(facts: DataFrame) -> DataFrame:
-    """One row for each server that has the message, by its own log or by a peer's.
-
-    smuid, server, topic; begun int (1 published, 2 received, null where that record is missing), begun_us,
-    begun_record, begun_last_record; ended int (`schema.ENDS`, null where no record is final), ended_us,
-    ended_record, ended_last_record; due int or null; expires_us (null: none stated or unknown; -1: a state
-    message); claimed_us, when it came by its own clock, as a peer's acknowledgement says (0: the peer gave no
-    time; null: no acknowledgement); asked: ONE or ALL, the receipt that was asked for, null for none or
-    unknown; receipt_x, receipt_y, receipt_us; widened bool, widened_record, the last of them; handed bool: it
-    is of mode ONE and was handed on; came_back bool: and its Hops say that it was there before; depth int as
-    published; priority; level (0 at the origin); bytes; one, unguaranteed bool.
-    """
-    return _of_kind(facts, COPY).select(
-        *("smuid", "server", "topic", "begun", "begun_us", "begun_record", "begun_last_record"),
-        *("ended", "ended_us", "ended_record", "ended_last_record", "due", "expires_us", "claimed_us"),
-        *("asked", "receipt_x", "receipt_y", "receipt_us", "widened", "widened_record", "handed"),
-        *("came_back", "depth", "priority", "level", "bytes", "one", "unguaranteed"),
-    )
-
-
-def deliveries(facts: DataFrame) -> DataFrame:
-    """One row for each subscription that the message was handed to.
-
-    smuid, server, subscription; pattern that it is to ("" where it is to the topic itself); delivered_us,
-    committed_us (null: not yet, or that record is missing); attempts int; returned bool; one, unguaranteed
-    bool.
-    """
-    return _of_kind(facts, DELIVERY).select(
-        *("smuid", "server", "subscription", "pattern", "delivered_us", "committed_us", "attempts"),
-        "returned",
-        *("one", "unguaranteed"),
-    )
-
-
-def _of_kind(facts: DataFrame, kind: int) -> DataFrame:
-    return named(facts.where(f.col("kind") == kind))
+    shared = {
+        "level": at[HOP]["level"],
+        "bytes": -at[HOP]["bytes"],
+        "one": traits % 4 >= 2,
+        "unguaranteed": traits % 2 == 1,
+    }
+    return shared, {HOP: of_hops, COPY: of_copies, DELIVERY: of_deliveries}
 
 
 def _keys() -> Column:

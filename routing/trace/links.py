@@ -70,25 +70,26 @@ def links(hops: DataFrame, coverage: DataFrame, per_hour: bool = False) -> DataF
         f.percentile_approx(delay, [0.5, 0.9, 0.99], 1000).alias("delays"),
         f.percentile_approx(f.when(first, f.col("delay_raw_us")), 0.5, 1000).alias("raw_p50_us"),
     )
-    ends = coverage.select("server", "log")
+
+    def log_of(side: str) -> DataFrame:
+        return f.broadcast(coverage.select(f.col("server").alias(side), f.col("log").alias(f"{side}_log")))
+
     attempts = f.col("once") + f.coalesce("again", f.lit(0))
+    from_log, to_log = (f.coalesce(log, f.lit("absent")) for log in ("from_log", "to_log"))
+    both_whole = (from_log == "whole") & (to_log == "whole")
+    lost = f.greatest(attempts - f.col("answers") - f.col("unanswered"), f.lit(0))
     read = (
         found.join(again, ["from", "to", name], "left")
-        .withColumn("attempts", attempts)
-        .join(f.broadcast(ends.toDF("from", "from_log")), "from", "left")
-        .join(f.broadcast(ends.toDF("to", "to_log")), "to", "left")
-        .withColumn("from_log", f.coalesce("from_log", f.lit("absent")))
-        .withColumn("to_log", f.coalesce("to_log", f.lit("absent")))
+        .join(log_of("from"), "from", "left")
+        .join(log_of("to"), "to", "left")
     )
-    both_whole = (f.col("from_log") == "whole") & (f.col("to_log") == "whole")
-    lost = f.greatest(f.col("attempts") - f.col("answers") - f.col("unanswered"), f.lit(0))
     return read.select(
         "from",
         "to",
         name,
         "messages",
         "bytes",
-        "attempts",
+        attempts.alias("attempts"),
         f.when(both_whole, lost).alias("lost"),
         f.when(both_whole, f.col("unanswered")).alias("unanswered"),
         f.when(both_whole, lost + f.col("unanswered")).alias("retries"),
@@ -102,9 +103,9 @@ def links(hops: DataFrame, coverage: DataFrame, per_hour: bool = False) -> DataF
         "delay_min_us",
         "raw_p50_us",
         "timed",
-        f.when((f.col("from_log") != "absent") & (f.col("to_log") != "absent"), "both")
-        .when(f.col("from_log") != "absent", "from")
-        .when(f.col("to_log") != "absent", "to")
+        f.when((from_log != "absent") & (to_log != "absent"), "both")
+        .when(from_log != "absent", "from")
+        .when(to_log != "absent", "to")
         .otherwise("none")
         .alias("logs"),
     )

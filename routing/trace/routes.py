@@ -27,9 +27,10 @@ def _origin() -> Column:
     return f.substring_index("smuid", "/", 1)
 
 
-def day() -> Column:
-    """UTC day of birth."""
-    return f.timestamp_micros(f.expr(f"birth_us div {DAY_US} * {DAY_US}")).cast("date")
+def day(birth_us: Column | None = None) -> Column:
+    """UTC day of birth; `birth_us` None: of the column of that name."""
+    born = f.col("birth_us") if birth_us is None else birth_us
+    return f.timestamp_micros(born - f.pmod(born, f.lit(DAY_US))).cast("date")
 
 
 def crowded(
@@ -134,34 +135,30 @@ def routes(
     # A log that lost all records of a message is missing even where no other log tells of its copy.
     silent = f.when(f.col("origin_known"), f.array()).otherwise(f.array(_origin()))
     missing = f.array_sort(f.concat("unsure", silent.cast("array<string>")))
-    return (
-        gathered.withColumn("birth_us", born_us())
-        .withColumn("missing", missing)
-        .select(
-            "smuid",
-            "birth_us",
-            day().alias("day"),
-            _origin().alias("origin"),
-            "topic",
-            f.when(f.col("one"), "ONE").otherwise("ALL").alias("mode"),
-            (~f.col("unguaranteed")).alias("guarantee"),
-            "depth",
-            "bytes",
-            "priority",
-            "reached",
-            "attempts",
-            "hops" if crowded is None else f.slice("hops", 1, most).alias("hops"),
-            "copies",
-            "delivered",
-            "committed",
-            (f.col("last_us") - f.col("first_us")).alias("last_delay_us"),
-            "asked",
-            "receipt_x",
-            "receipt_y",
-            f.when(f.size("missing") == 0, "complete").otherwise("partial").alias("state"),
-            "missing",
-            "truncated",
-        )
+    return gathered.withColumns({"birth_us": born_us(), "missing": missing}).select(
+        "smuid",
+        "birth_us",
+        day().alias("day"),
+        _origin().alias("origin"),
+        "topic",
+        f.when(f.col("one"), "ONE").otherwise("ALL").alias("mode"),
+        (~f.col("unguaranteed")).alias("guarantee"),
+        "depth",
+        "bytes",
+        "priority",
+        "reached",
+        "attempts",
+        "hops" if crowded is None else f.slice("hops", 1, most).alias("hops"),
+        "copies",
+        "delivered",
+        "committed",
+        (f.col("last_us") - f.col("first_us")).alias("last_delay_us"),
+        "asked",
+        "receipt_x",
+        "receipt_y",
+        f.when(f.size("missing") == 0, "complete").otherwise("partial").alias("state"),
+        "missing",
+        "truncated",
     )
 
 
