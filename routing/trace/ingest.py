@@ -8,7 +8,7 @@ relies on it. A line that fails is counted, kept aside with the reason, and harm
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
@@ -47,24 +47,22 @@ def logs(session: SparkSession, paths: Sequence[str]) -> DataFrame:
 
     A line of more than `session.LINE_BYTES_READ_MAX` is passed over, and shows as a gap.
     """
-    text = (
-        session.read.option("recursiveFileLookup", True)
-        .option("pathGlobFilter", LOG_NAMES)
-        .text(list(paths))
-        .select(f.col("_metadata.file_path").alias("file"), "value")
-    )
-    parquet = (
-        session.read.schema(schema.RECORD)
-        .option("recursiveFileLookup", True)
-        .option("pathGlobFilter", COMPACTED_NAMES)
-        .parquet(*paths)
-        .select(
+
+    def named(names: str) -> DataFrameReader:
+        return session.read.option("recursiveFileLookup", True).option("pathGlobFilter", names)
+
+    text = named(LOG_NAMES).text(list(paths))
+    lines = parsed(text.select(f.col("_metadata.file_path").alias("file"), "value"))
+    parquet = named(COMPACTED_NAMES).schema(schema.RECORD).parquet(*paths)
+    if not parquet.inputFiles():  # the checks of a line are not planned for what is not there
+        return lines
+    return lines.unionByName(
+        parquet.select(
             f.col("_metadata.file_path").alias("file"),
             f.lit(None).cast("string").alias("value"),
             f.struct(*schema.RECORD.names, f.lit(None).cast("string").alias(_CORRUPT)).alias("record"),
         )
     )
-    return parsed(text).unionByName(parquet)
 
 
 def parsed(text: DataFrame) -> DataFrame:
