@@ -15,6 +15,7 @@ from routing.hop_words import BEGINS
 from routing.trace.ends import came_home
 from routing.trace.routes import born_us, day
 from routing.trace.schema import ENDS
+from routing.trace.session import kept
 
 VERDICTS: Final = ("agrees", "differs", "unknown")
 """Of `holdings`."""
@@ -63,7 +64,7 @@ def holdings(copies: DataFrame, coverage: DataFrame, records: DataFrame) -> Data
     differs, or unknown where no two heartbeats without a gap between them were read. Runs a job, and where a
     server may differ the rows are made of its `records`.
     """
-    found = _by_first_and_last(copies, coverage).persist()
+    found = kept(_by_first_and_last(copies, coverage))
     if found.where("verdict = 'differs'").isEmpty():
         return found
     doubted = found.where("verdict = 'differs'").select("server")

@@ -33,6 +33,7 @@ from routing.trace import (
     schema,
     tables,
 )
+from routing.trace.session import kept
 
 NAMED_MAX = 50
 """Names in one entry of the summary; the tables have them all."""
@@ -67,9 +68,9 @@ def run(
     taken = _ingest(session, logs, out, servers, now_us)
     records = tables.read(session, out, "records").drop("day")
     progress("which logs are whole")
-    words = coverage.words(records).persist(StorageLevel.DISK_ONLY)
+    words = kept(coverage.words(records), StorageLevel.DISK_ONLY)
     gaps = tables.write(coverage.gaps(words, tables.read(session, out, "claims")), out, "gaps")
-    covered = tables.write(coverage.coverage(records, words, gaps), out, "coverage").persist()
+    covered = kept(tables.write(coverage.coverage(records, words, gaps), out, "coverage"))
     words.unpersist()
     logs_read = covered.select("server", "log", "records", "missing").collect()
     incomplete = [row.server for row in logs_read if row.log in ("gaps", "absent")]
@@ -80,7 +81,7 @@ def run(
         records = records.where((born >= midnight) & (born < midnight + schema.DAY_US))
     progress("pairing hops, copies and deliveries")
     crowded = routes.crowded(records, incomplete)
-    paired = facts.facts(records, incomplete).persist(StorageLevel.DISK_ONLY)
+    paired = kept(facts.facts(records, incomplete), StorageLevel.DISK_ONLY)
     raw_hops = facts.hops(paired)
     progress("comparing clocks")
     made = {"coverage": covered, "records": everything}
@@ -96,8 +97,8 @@ def run(
     nested = routes.routes(paired, segments, covered, crowded, proven=lost)
     made["routes"] = tables.write(nested, out, "routes")
     hops = clocks.corrected(raw_hops, segments)
-    kept = [name for name in hops.columns if name not in ("arrival", "outcome")]
-    hops = hops.select(*kept, links.kind_name().alias("kind"))
+    told_of = [name for name in hops.columns if name not in ("arrival", "outcome")]
+    hops = hops.select(*told_of, links.kind_name().alias("kind"))
     made["hops"] = _write_rows(hops, out, "hops")
     made["copies"] = _write_rows(ends.states(copies, covered, lost), out, "copies")
     _write_rows(facts.deliveries(paired), out, "deliveries")

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from routing.trace.facts import crossing
+from routing.trace.session import kept
 
 _CROSSING: Final = ["smuid", "from", "server", "attempt", "crossing"]
 
@@ -25,7 +26,7 @@ def proven_lost(copies: DataFrame, records: DataFrame, gaps: DataFrame) -> DataF
     """
     heard = copies.where("begun is not null").select("server").distinct()
     open_ones = copies.where("begun is null and ended is null and claimed_us is not null")
-    suspects = open_ones.select("smuid", "server").join(f.broadcast(heard), "server", "left_semi").persist()
+    suspects = kept(open_ones.select("smuid", "server").join(f.broadcast(heard), "server", "left_semi"))
     if suspects.isEmpty():
         return None
     answers = records.where("event = 'forwarded' and outcome = 'accepted'").select(

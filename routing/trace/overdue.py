@@ -11,6 +11,8 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
+from routing.trace.session import kept
+
 STUCK_US: Final = 86_400_000_000
 """Where no timeout was stated, a message of mode ALL waits a day at most."""
 
@@ -25,11 +27,10 @@ def proven_overdue(copies: DataFrame, records: DataFrame) -> DataFrame | None:
     """
     stated = f.col("expires_us")
     ends = f.when(stated.isNull(), f.col("begun_us") + STUCK_US).when(stated > 0, stated)
-    suspects = (
+    suspects = kept(
         copies.where("state = 'held'")
         .select("smuid", "server", "begun_us", "begun_last_record", ends.alias("ends_us"), "held_until_us")
         .where(f.col("held_until_us") > f.col("ends_us") + MARGIN_US)
-        .persist()
     )
     if suspects.isEmpty():
         return None

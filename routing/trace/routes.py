@@ -9,6 +9,7 @@ from pyspark.sql import functions as f
 from routing.trace import clocks, ends, links
 from routing.trace.facts import COPY, DELIVERY, HOP, facts, named
 from routing.trace.schema import DAY_US
+from routing.trace.session import kept
 
 NESTED_HOPS_MAX: Final = 10_000
 """Hops, and copies, kept in one row of the routes; the tables `hops` and `copies` have all."""
@@ -46,7 +47,7 @@ def crowded(
     if incomplete:
         tells = tells + f.coalesce(f.size("hops"), f.lit(0))
     counted = records.groupBy("smuid").agg(f.sum(tells).alias("rows"))
-    many = counted.where((f.col("rows") > most) & (f.col("smuid") != "")).select("smuid").persist()
+    many = kept(counted.where((f.col("rows") > most) & (f.col("smuid") != "")).select("smuid"))
     if many.isEmpty():
         return None
     kind = f.col("kind")

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyspark
-from pyspark import SparkConf, SparkContext
-from pyspark.sql import SparkSession
+from pyspark import SparkConf, SparkContext, StorageLevel
+from pyspark.sql import DataFrame, SparkSession
 
 from routing.trace import java
 
@@ -55,6 +55,8 @@ SMALL: Final = {
 }
 """To plan takes longer than to run: nothing is looked for that pays only with many rows, no plan is checked
 again after each rule or printed for a page that is not served, and each step is one task."""
+
+_GENERATES: Final = "spark.sql.codegen.factoryMode"
 
 QUICK_JAVA: Final = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m"
@@ -152,6 +154,20 @@ def open_session(
     session.sparkContext.setLogLevel("ERROR")
     _resolve_once(session)
     return session
+
+
+def kept(frame: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK_DESER) -> DataFrame:
+    """`frame`, worked out once for all that reads it, when the first does; `unpersist` lets it go.
+
+    A small session keeps the rows as they are, whatever the `level`: to read columns back it would compile a
+    reader for each choice of them, and look in each plan for those that are kept. On a cluster they would be
+    gone with the executor that keeps them.
+    """
+    session = frame.sparkSession
+    local = str(session.sparkContext.master).startswith("local")
+    if local and session.conf.get(_GENERATES) == SMALL[_GENERATES]:
+        return frame.localCheckpoint(eager=False)
+    return frame.persist(level)
 
 
 class _JavaClass:
