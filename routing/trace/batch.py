@@ -66,11 +66,12 @@ def run(
     now_us = time.time_ns() // 1000 if now_us is None else now_us
     progress("reading the logs")
     taken = _ingest(session, logs, out, servers, now_us)
+    claims = _claimed(session, logs, out)
     records = tables.read(session, out, "records").drop("day")
     progress("which logs are whole")
     words = kept(coverage.words(records), StorageLevel.DISK_ONLY)
-    gaps = tables.write(coverage.gaps(words, tables.read(session, out, "claims")), out, "gaps")
-    covered = kept(tables.write(coverage.coverage(records, words, gaps), out, "coverage"))
+    gaps = tables.written(coverage.gaps(words, claims), out, "gaps")
+    covered = kept(tables.written(coverage.coverage(records, words, gaps), out, "coverage"))
     words.unpersist()
     logs_read = covered.select("server", "log", "records", "missing").collect()
     incomplete = [row.server for row in logs_read if row.log in ("gaps", "absent")]
@@ -88,25 +89,25 @@ def run(
     fitted = clocks.measured(raw_hops, everything)
     told = {name: Observation(name) for name in SUMS}
     segments = clocks.segments_frame(session, fitted).observe(told["clocks"], *_sums("clocks"))
-    segments = tables.write(segments, out, "clocks")
+    segments = tables.written(segments, out, "clocks")
     made["clocks"] = segments
     made["jumps"] = jumps.table(session, jumps.proven(jumps.claimed(fitted), everything))
     progress("routes, hops, copies")
     copies = facts.copies(paired)
     lost = brackets.proven_lost(copies, records, gaps)
     nested = routes.routes(paired, segments, covered, crowded, proven=lost)
-    made["routes"] = tables.write(nested, out, "routes")
+    made["routes"] = tables.written(nested, out, "routes")
     hops = clocks.corrected(raw_hops, segments)
     told_of = [name for name in hops.columns if name not in ("arrival", "outcome")]
     hops = hops.select(*told_of, links.kind_name().alias("kind"))
-    made["hops"] = _write_rows(hops, out, "hops")
-    made["copies"] = _write_rows(ends.states(copies, covered, lost), out, "copies")
-    _write_rows(facts.deliveries(paired), out, "deliveries")
+    made["hops"] = tables.written(_dated(hops), out, "hops")
+    made["copies"] = tables.written(_dated(ends.states(copies, covered, lost)), out, "copies")
+    tables.write(_dated(facts.deliveries(paired)), out, "deliveries")
     paired.unpersist()
     progress("links")
-    made |= _write_links(made, out, any_truncated=crowded is not None)
+    made["link_hours"] = _write_links(made, out, any_truncated=crowded is not None)
     progress("custody, receipts, balance, anomalies")
-    made |= _derive(made, out, told)
+    _derive(made, out, told)
     covered.unpersist()
     return _summary(logs_read, {name: _said(session, out, name, one) for name, one in told.items()}) | taken
 
@@ -133,21 +134,14 @@ def _ingest(
         records = ingest.unseen(sound, earlier)
     tables.write(records.observe(added, f.count("*").alias("records")), out, "records", add=True)
     sound.unpersist()
-    _claim(session, logs, out)
     seen = observed(read) or lines.agg(*of_lines).collect()[0].asDict()
     found = {name: count for name, count in seen.items() if count}
     total, bad_files = found.pop("lines", 0), found.pop("files", [])
     if len(bad_files) <= REREAD_MAX:
         lines = lines.where(f.col("file").isin(bad_files))
     aside = ingest.aside(lines) if found else tables.few(session, [], schema.ASIDE)
-    servers_aside = (
-        tables.write(aside, out, "aside")
-        .where("server != ''")
-        .groupBy("server")
-        .count()
-        .orderBy(f.desc("count"))
-    )
-    named = {row["server"]: row["count"] for row in servers_aside.limit(NAMED_MAX).collect()} if found else {}
+    set_aside = tables.written(aside, out, "aside")
+    named = _most_named(set_aside) if found else {}
     return {
         "added": (observed(added) or {"records": _added(session, out, earlier)})["records"],
         "earlier": earlier is not None,
@@ -158,6 +152,12 @@ def _ingest(
             "damaged": sorted(damaged)[:NAMED_MAX],
         },
     }
+
+
+def _most_named(aside: DataFrame) -> dict[str, int]:
+    """By server how many lines of `aside` name it, of those that most do."""
+    counts = aside.where("server != ''").groupBy("server").count().orderBy(f.desc("count"))
+    return {row["server"]: row["count"] for row in counts.limit(NAMED_MAX).collect()}
 
 
 def observed(observation: Observation, within_s: float = OBSERVED_WITHIN_S) -> dict[str, Any] | None:
@@ -187,23 +187,26 @@ def _earlier(session: SparkSession, out: str) -> DataFrame | None:
         return None
 
 
-def _claim(session: SparkSession, logs: Sequence[str], out: str) -> None:
-    """Add what the names of these files claim to what those of earlier runs did."""
+def _claimed(session: SparkSession, logs: Sequence[str], out: str) -> DataFrame:
+    """The table of claims: what the names of these files claim is added to what those of earlier runs did."""
     claims = files.claimed(session, logs)
     with contextlib.suppress(tables.NoTable):
         # as many as servers, and the table is not replaced while it is read
         for row in tables.read(session, out, "claims").collect():
             files.claim(claims, row.spelled, row.first_claimed, row.last_claimed)
-    tables.write(files.claims_frame(session, claims), out, "claims")
+    return tables.written(files.claims_frame(session, claims), out, "claims")
 
 
-def _write_rows(rows: DataFrame, out: str, name: str) -> DataFrame:
+def _dated(rows: DataFrame) -> DataFrame:
     born = routes.born_us()
-    return tables.write(rows.withColumns({"birth_us": born, "day": routes.day(born)}), out, name)
+    return rows.withColumns({"birth_us": born, "day": routes.day(born)})
 
 
-def _write_links(made: Mapping[str, DataFrame], out: str, *, any_truncated: bool) -> dict[str, DataFrame]:
-    """From the hops that the routes hold, and of those that do not hold all from the table of hops."""
+def _write_links(made: Mapping[str, DataFrame], out: str, *, any_truncated: bool) -> DataFrame:
+    """From the hops that the routes hold, and of those that do not hold all from the table of hops.
+
+    Returns the table of hours.
+    """
     hops = routes.hop_rows(made["routes"].where("not truncated"))
     if any_truncated:
         crowded = made["routes"].where("truncated").select("smuid")
@@ -211,13 +214,11 @@ def _write_links(made: Mapping[str, DataFrame], out: str, *, any_truncated: bool
         others = others.join(f.broadcast(crowded), "smuid", "left_semi")
         hops = hops.unionByName(others.select(*hops.columns))
     hourly = links.links(hops, made["coverage"], per_hour=True)
-    return {
-        "links": tables.write(links.links(hops, made["coverage"]), out, "links"),
-        "link_hours": tables.write(hourly.withColumn("day", f.col("hour").cast("date")), out, "link_hours"),
-    }
+    tables.write(links.links(hops, made["coverage"]), out, "links")
+    return tables.written(hourly.withColumn("day", f.col("hour").cast("date")), out, "link_hours")
 
 
-def _derive(made: Mapping[str, DataFrame], out: str, told: Mapping[str, Observation]) -> dict[str, DataFrame]:
+def _derive(made: Mapping[str, DataFrame], out: str, told: Mapping[str, Observation]) -> None:
     """The tables that are made of others; what the summary says of them is `told` as they are written."""
     found, covered = made["routes"], made["coverage"]
     copies = made["copies"].drop("day")
@@ -225,14 +226,14 @@ def _derive(made: Mapping[str, DataFrame], out: str, told: Mapping[str, Observat
     def telling(name: str, frame: DataFrame) -> DataFrame:
         return frame.observe(told[name], *_sums(name))
 
+    tables.write(telling("balance", balance.balance(copies)), out, "balance")
     derived = {
         "custody": custody.custody(found, custody.vanished(made["hops"], covered)),
         # this one reads all routes, and nothing is joined to it
         "receipts": custody.receipts(telling("routes", found)),
-        "balance": telling("balance", balance.balance(copies)),
         "holdings": telling("holdings", balance.holdings(copies, covered, made["records"])),
     }
-    written = {name: tables.write(rows, out, name) for name, rows in derived.items()}
+    written = {name: tables.written(rows, out, name) for name, rows in derived.items()}
     wrong = anomalies.anomalies(
         found,
         copies,
@@ -244,7 +245,7 @@ def _derive(made: Mapping[str, DataFrame], out: str, told: Mapping[str, Observat
         made["jumps"],
         overdue.proven_overdue(copies, made["records"]),
     )
-    return written | {"anomalies": tables.write(telling("anomalies", wrong.coalesce(1)), out, "anomalies")}
+    tables.write(telling("anomalies", wrong.coalesce(1)), out, "anomalies")
 
 
 def summarize(session: SparkSession, out: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ and are replaced whole. The directory may be on any Hadoop file system.
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -81,22 +81,28 @@ def path(out: str, name: str) -> str:
     return f"{out.rstrip('/')}/{name}"
 
 
-def write(frame: DataFrame, out: str, name: str, *, add: bool = False) -> DataFrame:
-    """Write a table of `BY_DAY` (with a column `day`) or of `WHOLE`; `add`: to the rows that are there.
-
-    Returns the table as `read` does, without asking its files for the columns, which would be a job.
-    """
+def write(frame: DataFrame, out: str, name: str, *, add: bool = False) -> None:
+    """Write a table of `BY_DAY` (with a column `day`) or of `WHOLE`; `add`: to the rows that are there."""
     writer = frame.write.mode("append" if add else "overwrite")
     if name in BY_DAY:
         writer = writer.partitionBy("day")
     writer.parquet(path(out, name))
-    columns = _columns(name, frame.schema)
-    written = frame.sparkSession.read.schema(columns).parquet(path(out, name))
-    if name in WHOLE or written.inputFiles():
-        return written
-    none = frame.limit(0).drop("day")
-    none.write.mode("overwrite").parquet(f"{path(out, name)}/day={NO_DAY}")
-    return frame.sparkSession.read.schema(columns).parquet(path(out, name))
+    if name in BY_DAY and not _has_a_day(frame.sparkSession, path(out, name)):
+        none = frame.limit(0).drop("day")
+        none.write.mode("overwrite").parquet(f"{path(out, name)}/day={NO_DAY}")
+
+
+def written(frame: DataFrame, out: str, name: str) -> DataFrame:
+    """`write`, and the table as `read` gives it, without asking its files for the columns: that is a job."""
+    write(frame, out, name)
+    return frame.sparkSession.read.schema(_columns(name, frame.schema)).parquet(path(out, name))
+
+
+def _has_a_day(session: SparkSession, directory: str) -> bool:
+    machine: Any = session.sparkContext._jvm
+    days = machine.org.apache.hadoop.fs.Path(f"{directory}/day=*")
+    found = days.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).globStatus(days)
+    return bool(found)
 
 
 def read(session: SparkSession, out: str, name: str) -> DataFrame:

@@ -125,6 +125,6 @@ def test_what_the_names_of_earlier_files_claim_is_still_claimed(spark: Any, tmp_
         log = tmp_path / f"{server}-{first}"
         log.mkdir()
         (log / f"hops-{server}-1-{first}-{last}.jsonl").write_bytes(b"")
-        batch._ingest(spark, [str(log)], out, (), NOW_US)
+        batch._claimed(spark, [str(log)], out)
     claims = {tuple(row) for row in tables.read(spark, out, "claims").collect()}
     assert claims == {("a.example", 1, 95), ("b.example", 4, 7)}
