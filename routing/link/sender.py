@@ -26,7 +26,7 @@ UNIT_OVERHEAD_BYTES: Final = 200
 CONTROL_ANSWER_S: Final = 600.0
 """How long a peer may take to acknowledge a control, which it does once its disk has what follows from it.
 
-A disk that is full for some minutes is no reason to end a link: all that is unanswered would go over it again.
+A disk that is full for minutes is no reason to end a link: all that is unanswered would go over it again.
 """
 
 CONTROL_BYTES_MAX: Final = 512 * 2**20
