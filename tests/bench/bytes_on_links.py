@@ -73,9 +73,13 @@ async def read(client: Client, came: Counter[str], site: str) -> None:
 
 
 def message(topic: str, number: int) -> Message:
-    """One of those that are published to a topic."""
+    """One of those published to a topic; the first is also for who is known to want it only later."""
     return Message(
-        cmuid=f"{topic}-{number}", created=CREATED, depth=DEPTH, sections=(Section("text/plain", BODY),)
+        cmuid=f"{topic}-{number}",
+        created=CREATED,
+        depth=DEPTH,
+        timeout_s=None if number else PATIENCE_S,
+        sections=(Section("text/plain", BODY),),
     )
 
 
