@@ -36,7 +36,7 @@ from routing.peering.wants import DISTANCE_MAX
 from tests.bench.learning import learning
 from tests.support.sites import Federation
 
-SERVERS: Final = (3, 10, 30, 100)
+SERVERS: Final = (3, 10, 30, 100, 300)
 GRAPHS: Final = ("tree", "ring", "mesh", "random")
 WANTING: Final = ("one", "a tenth", "all")
 DEPTHS: Final = (1, 2, 3, 4, 5, 6, -1)
