@@ -31,23 +31,21 @@ A copy goes wherever it is wanted, as `forwarding` has it, where its destination
 `itineraries`. One that came without destinations goes on without. Source: routing contract 4.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 
+from routing.federation.assigning import Assigning
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.itineraries import Itineraries
 from routing.federation.seen_through import SeenThrough
 from routing.federation.topology import Topology
 from routing.federation.turns import Turns
 from routing.federation.words import SEEN_TO_MAX, DestinationWords
-from routing.lifecycle import Lifecycle, advance
-from routing.link.codec import are_destinations, in_parts
+from routing.lifecycle import advance
 from routing.link.units import TransferOutcome
 from routing.names import Smuid, parse_smuid
 from routing.peering.copies import UNKNOWN, Copy, Open
-from routing.peering.decisions import StoreCopy
-from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, STATED
-from routing.receipts import Receipts
+from routing.queue import COUNTER_BITS, EXPIRED, GUARANTEED, STATED
 from routing.state import SiteState
 
 
@@ -62,21 +60,19 @@ class Destinations:
         self,
         state: SiteState,
         forwarding: Forwarding,
-        lifecycle: Lifecycle,
-        receipts: Receipts,
         topology: Topology,
         itineraries: Itineraries,
         words: DestinationWords,
         turns: Turns,
+        assigning: Assigning,
     ) -> None:
         self._state = state
         self._forwarding = forwarding
-        self._lifecycle = lifecycle
-        self._receipts = receipts
         self._topology = topology
         self._itineraries = itineraries
         self._words = words
         self._turns = turns
+        self._assigning = assigning
         self.seen_through = SeenThrough()
 
     # -- who is to have it ------------------------------------------------------------------------
@@ -111,14 +107,14 @@ class Destinations:
         if found is None or self._itineraries.late_by(topic, depth, found):
             return None
         self._destine(copy, found.destinations)
-        if self._joins_the_end(copy):
+        if self._assigning.joins_the_end(copy):
             return []
         by_peer, crossing = found.by_peer, self._state.crossing
         if topic in crossing.followed:
             first = crossing.followed_by(topic, found.destinations, copy)
             if any(first.get(site, peer) != peer for peer, sites in by_peer.items() for site in sites):
                 by_peer, _ = self._topology.ways.assign(sorted(found.destinations), topic, depth, first=first)
-        return self._send(copy, by_peer, counted=counted)
+        return self._assigning.send(copy, by_peer, counted=counted)
 
     def take_on(self, copy: Copy, peer: str, sites: Iterable[str], *, counted: bool) -> list[int]:
         """See to these as well, as a peer asks; returns the questions.
@@ -146,9 +142,9 @@ class Destinations:
         self._note_wanted(copy)
         if afresh:
             copy.uncounted = copy.uncounted.difference(afresh)
-        sent = self._assign(copy, [*new, *afresh], counted=counted) if new or afresh else []
+        sent = self._assigning.assign(copy, [*new, *afresh], counted=counted) if new or afresh else []
         if again:
-            self.assign_again(copy, again)
+            self._assigning.assign_again(copy, again)
         return sent
 
     def _take_again(
@@ -164,10 +160,10 @@ class Destinations:
             if site in open:
                 if peer not in open[site].asked_by:
                     open[site].asked_by += (peer,)
-                    self.keep(copy)
+                    self._assigning.keep(copy)
                 if open[site].is_late and counted:
                     open[site].is_late = False
-                    self.keep(copy)
+                    self._assigning.keep(copy)
                 if open[site].via in ("", peer) and site not in afresh:
                     again.append(site)
             elif site in afresh:
@@ -220,7 +216,7 @@ class Destinations:
             by_peer = {peer: some for peer, some in by_peer.items() if some}
         asked_by = (self._state.server,) if copy.hops else ()  # so that no other's word ends it
         self._destine(copy, [site for some in by_peer.values() for site in some], asked_by, is_late=True)
-        self._send(copy, by_peer, counted=False)
+        self._assigning.send(copy, by_peer, counted=False)
 
     def find_anew(self, copy: Copy, sites: Iterable[str] | None) -> None:
         """See to these, as it is not known which it was; None where they cannot be known."""
@@ -229,39 +225,15 @@ class Destinations:
         else:
             new = self._room(copy, sorted(set(sites).difference(copy.hops)))
             self._destine(copy, new)
-            self.assign_again(copy, new)
+            self._assigning.assign_again(copy, new)
         self._state.crossing.settle(copy, UNKNOWN)
-        self.keep(copy)
+        self._assigning.keep(copy)
 
     def widened(self, copy: Copy) -> None:
         """A copy may go further than before: so may what had no way."""
         for open in copy.destinations.values():
             open.refused = ()
-        self.give(copy, self.astray(copy))
-
-    def astray(self, copy: Copy) -> list[str]:
-        """Destinations that another peer is to see to, by what is known now, than whoever was asked to.
-
-        Where no way is up, too: what waits there is to go by the same peer as what comes after it.
-        """
-        ways, topic = self._topology.ways, copy.entry.topic.name
-        found = []
-        for site, open in copy.destinations.items():
-            best = self._best(copy, site, open)
-            if open.via and not best:
-                refused = (*open.asked_by, *open.refused)
-                best = ways.choice(site, topic, copy.depth, copy.hops, refused)
-            if not open.via or (best and not best & ways.bit(open.via)):
-                found.append(site)
-        return found
-
-    def _best(self, copy: Copy, site: str, open: Open) -> int:
-        """The peers, as bits, that may see to a destination, and are on a shortest way that is up."""
-        ways = self._topology.ways
-        best = ways.best(site, copy.entry.topic.name, copy.depth)
-        for peer in (*copy.hops, *open.asked_by, *open.refused):
-            best &= ~ways.bit(peer)
-        return best
+        self._assigning.give(copy, self._assigning.astray(copy))
 
     def _room(self, copy: Copy, sites: Sequence[str]) -> list[str]:
         """Those of these sites that it can be for, too.
@@ -291,110 +263,6 @@ class Destinations:
             advance(entry, "destined")
         self._state.crossing.weigh(entry)
 
-    def _assign(self, copy: Copy, sites: Iterable[str], *, counted: bool, tells: bool = True) -> list[int]:
-        """Ask a peer on a shortest way to see to each; where there is none, tell those who asked."""
-        open = copy.destinations
-        if self._joins_the_end(copy):
-            left = {open[site].via for site in sites}
-            for site in sites:
-                open[site].via = ""
-            self._take_back(copy, left)
-            return []
-        shut = {
-            site: (*open[site].asked_by, *open[site].refused)
-            for site in sites
-            if site in open and (open[site].asked_by or open[site].refused)
-        }
-        topic = copy.entry.topic.name
-        first = self._state.crossing.followed_by(topic, sites, copy)
-        by_peer, nowhere = self._topology.ways.assign(sites, topic, copy.depth, copy.hops, shut, first)
-        left = {open[site].via for site in sites if site in open}
-        for site in nowhere:
-            if (known := open.get(site)) is not None:
-                for peer in known.asked_by if tells or known.via else ():
-                    self._words.note(peer, "no-way", copy.smuid, site)
-                known.via = ""
-        sent = self._send(copy, by_peer, counted=counted)
-        self._take_back(copy, left)
-        return sent
-
-    def _joins_the_end(self, copy: Copy) -> bool:
-        """Whether others of its topic are still to be given to peers, which it is not to overtake.
-
-        One without a guarantee is not kept for that.
-        """
-        if not copy.destinations or not self._turns.is_behind(copy):
-            return False
-        self._turns.join(copy)
-        self.keep(copy)
-        return True
-
-    def _send(self, copy: Copy, by_peer: Mapping[str, list[str]], *, counted: bool) -> list[int]:
-        open, sent = copy.destinations, list[int]()
-        in_turn = self._turns.is_looked_at(copy)
-        for peer, sites in by_peer.items():
-            is_held = not counted and self._is_held(copy, peer, sites)
-            for site in sites:
-                if (known := open.get(site)) is not None:
-                    known.via = peer
-                    self._state.crossing.follow(copy, site, in_turn=in_turn)
-                    if is_held:
-                        self._ask_still(copy, site, known, peer)
-                    if peer not in known.asked:
-                        known.asked += (peer,)
-            if is_held:
-                continue
-            copy.denied_by.discard(peer)
-            copy.sent_to[peer] = self._topology.graph
-            for part in self._in_parts(peer, sites):
-                sent.append(self._forwarding.send_for(copy, peer, part, counted=counted))
-        self._state.crossing.weigh(copy.entry)
-        return sent
-
-    def _in_parts(self, peer: str, sites: list[str]) -> list[tuple[str, ...]]:
-        """What transfers to a peer name, where one cannot name all: as few as can be cross a link beyond."""
-        if not are_destinations(sites):
-            places = self._topology.ways.places(peer)
-            sites = sorted(sites, key=lambda site: places.get(site, 0))
-        return in_parts(sites)
-
-    def _take_back(self, copy: Copy, peers: Iterable[str]) -> None:
-        """What has not gone to these does not go where others see to all that it was for, or have seen."""
-        for peer in peers:
-            forward = copy.forwards.get(peer)
-            if forward is None or forward.depth or copy.via(peer):
-                continue
-            query = self._forwarding.take_back(copy, peer)
-            if query is None:
-                continue
-            if query:
-                self._receipts.not_asked(query)
-            copy.sent_to.pop(peer, None)
-            if peer not in copy.forwards:
-                for open in copy.destinations.values():
-                    open.asked = tuple(other for other in open.asked if other != peer)
-            self.keep(copy)
-
-    def _ask_still(self, copy: Copy, site: str, open: Open, peer: str) -> None:
-        open.still_asked = peer
-        self._words.note(peer, "still", copy.smuid, site)
-
-    def _is_held(self, copy: Copy, peer: str, sites: Iterable[str]) -> bool:
-        """Whether a peer holds a copy, and was asked to see to these, so that the question is enough.
-
-        Where rules have changed since, the copy may go less far there than one that is sent now.
-        """
-        known, forward = self._forwarding.peers.get(peer), copy.forwards.get(peer)
-        return (
-            copy.sent_to.get(peer) == self._topology.graph
-            and known is not None
-            and known.up
-            and known.knows_destinations
-            and forward is not None
-            and not forward.unacknowledged
-            and all(site in copy.destinations and peer in copy.destinations[site].asked for site in sites)
-        )
-
     # -- what peers say ---------------------------------------------------------------------------
 
     def acknowledged(self, copy: Copy, peer: str, outcome: TransferOutcome) -> list[str]:
@@ -403,54 +271,14 @@ class Destinations:
             copy.sent_to.pop(peer, None)
         if outcome == "denied":
             copy.denied_by.add(peer)
-            return self.refused(copy, peer, copy.via(peer))
+            return self._assigning.refused(copy, peer, copy.via(peer))
         known = self._forwarding.peers.get(peer)
         # one that knows no destinations has sent it wherever it is wanted, and tells of none
         has = [] if known is not None and known.knows_destinations else copy.via(peer)
         if has or peer in copy.destinations:
             for _ in self.settle(copy, peer, (peer, *has)):
                 advance(copy.entry, "arrived")
-        return self.refused(copy, peer, copy.via(peer)) if outcome == "loop" else []
-
-    def refused(self, copy: Copy, peer: str, sites: list[str]) -> list[str]:
-        """A peer does not see to these, which it was to."""
-        for site in sites:
-            open = copy.destinations[site]
-            open.via = ""
-            open.refused += (peer,)
-            open.refusals += 1
-        return sites
-
-    def give(self, copy: Copy, sites: Collection[str]) -> None:
-        """Ask others to see to these, which a peer does not."""
-        if sites and not copy.entry.flags & (GONE | EXPIRED):
-            self.assign_again(copy, sites)
-
-    def assign_again(
-        self, copy: Copy, sites: Collection[str], *, counted: bool = True, tells: bool = True
-    ) -> None:
-        """Ask others to see to these.
-
-        `counted`: they are, for the receipt. `tells`: those who asked hear where there is no way, which they
-        have heard before else.
-        """
-        pending = self._receipts.pending(copy.entry) if counted else None
-        late = [site for site in sites if copy.destinations[site].is_late]
-        sent = self._assign(
-            copy, [site for site in sites if site not in late], counted=pending is not None, tells=tells
-        )
-        if pending is not None and sent:
-            self._receipts.ask(pending, sent)
-        if late:
-            sent += self._assign(copy, late, counted=False, tells=tells)
-        if sent or tells:
-            self.keep(copy)
-
-    def keep(self, copy: Copy) -> None:
-        """Store what a copy is still to be seen to."""
-        copy.is_stale = False
-        if copy.entry.flags & GUARANTEED:
-            self._state.out.append(StoreCopy(copy.entry.id))
+        return self._assigning.refused(copy, peer, copy.via(peer)) if outcome == "loop" else []
 
     def held(self, smuid: str, parts: Smuid) -> Copy | None:
         """The copy of a message that has destinations; None where none is held."""
@@ -481,11 +309,11 @@ class Destinations:
                         self._words.note(other, "arrived", copy.smuid, site)
         if not settled:
             return ()
-        self._take_back(copy, via)
+        self._assigning.take_back(copy, via)
         if copy.destinations:
             copy.is_stale = True
         elif copy.seen_to is not None:
-            self.keep(copy)
+            self._assigning.keep(copy)
             self.seen_through.note(copy.smuid, copy.seen_to, copy.uncounted)
         return tuple(settled)
 
@@ -508,8 +336,8 @@ class Destinations:
             for other in open.asked:
                 self._words.note(other, "unwanted", copy.smuid, site)
         copy.seen_to = (copy.seen_to or frozenset()).difference(sites)
-        self._take_back(copy, via)
-        self.keep(copy)
+        self._assigning.take_back(copy, via)
+        self._assigning.keep(copy)
 
     def restore(self, copy: Copy, destinations: dict[str, Open], seen_to: frozenset[str]) -> None:
         """A copy that the store holds, with what it is still to be seen to."""
@@ -537,10 +365,10 @@ class Destinations:
         """
         for site, open in copy.destinations.items():
             if open.via == peer:
-                self._ask_still(copy, site, open, peer)
+                self._assigning.ask_still(copy, site, open, peer)
             elif peer not in open.asked_by or self._turns.has_joined(copy):
                 continue
-            elif not self._best(copy, site, open):
+            elif not self._assigning.best(copy, site, open):
                 self._words.note(peer, "no-way", copy.smuid, site)
 
 

@@ -2,6 +2,7 @@
 
 forwarding   where copies go, and what is remembered of them
 destinations which sites a copy of mode ALL is for, and that they get it
+assigning    which peer sees to which of them
 heard        what peers say of that
 words        what they are told of it
 seen_through who has what was seen to, and is not held any more
@@ -35,6 +36,7 @@ from collections.abc import Callable, Collection, Mapping
 from routing.decisions import Refused
 from routing.delivery import Deliveries
 from routing.federation.arriving import Arriving
+from routing.federation.assigning import Assigning
 from routing.federation.assignments import Assignments
 from routing.federation.custody import Custody
 from routing.federation.destinations import Destinations
@@ -110,11 +112,18 @@ class Federation:
         )
         self._words = DestinationWords(state, self.forwarding.peers)
         turns = self._turns = Turns(state.crossing, self.topology)
+        self._assigning = Assigning(state, self.forwarding, receipts, self.topology, self._words, turns)
         self.destinations = Destinations(
-            state, self.forwarding, lifecycle, receipts, self.topology, self._itineraries, self._words, turns
+            state, self.forwarding, self.topology, self._itineraries, self._words, turns, self._assigning
         )
         self._heard = DestinationsHeard(
-            self.forwarding.peers, lifecycle, receipts, self._itineraries, self.destinations, self._words
+            self.forwarding.peers,
+            lifecycle,
+            receipts,
+            self._itineraries,
+            self.destinations,
+            self._assigning,
+            self._words,
         )
         self.rerouting = Rerouting(
             state,
@@ -124,6 +133,7 @@ class Federation:
             self.topology,
             self._itineraries,
             self.destinations,
+            self._assigning,
             turns,
         )
         self._own_wants = OwnWants(state.matching, self.interest, self.spreading)
@@ -312,7 +322,7 @@ class Federation:
             left = self.destinations.acknowledged(copy, peer, answered.outcome)
             self._lifecycle.answered(copy.entry, peer, copy.depth, answered)
             if left:
-                self.destinations.give(copy, left)
+                self._assigning.give(copy, left)
             self._receipts.look(copy.entry, now)
 
     def not_copied(self, refused: Refused) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from routing.errors import Refusal
+from routing.federation.assigning import Assigning
 from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Peer
 from routing.federation.itineraries import Itineraries
@@ -24,6 +25,7 @@ class DestinationsHeard:
         receipts: Receipts,
         itineraries: Itineraries,
         destinations: Destinations,
+        assigning: Assigning,
         words: DestinationWords,
     ) -> None:
         self._peers = peers
@@ -31,6 +33,7 @@ class DestinationsHeard:
         self._receipts = receipts
         self._itineraries = itineraries
         self._destinations = destinations
+        self._assigning = assigning
         self._words = words
 
     def hear(self, peer: str, word: DestinationsWord, told: Mapping[str, list[str]], now: float) -> None:
@@ -87,7 +90,7 @@ class DestinationsHeard:
                 involved.append(site)
             elif peer in open.asked_by:
                 open.asked_by = tuple(other for other in open.asked_by if other != peer)
-                self._destinations.keep(copy)
+                self._assigning.keep(copy)
                 if copy.hops and not open.asked_by:
                     involved.append(site)
                     copy.seen_to = (copy.seen_to or frozenset()).difference((site,))
@@ -105,7 +108,7 @@ class DestinationsHeard:
         copy.sent_to.pop(peer, None)
         for site in again:
             open[site].via = open[site].still_asked = ""
-        self._destinations.give(copy, again)
+        self._assigning.give(copy, again)
 
     def _hear_no_way(self, copy: Copy, peer: str, sites: list[str]) -> None:
         """It is for another peer; who does not know yet that it is asked no more hears so now."""
@@ -114,8 +117,8 @@ class DestinationsHeard:
                 has_arrived = site in (copy.seen_to or ())
                 self._words.note(peer, "arrived" if has_arrived else "unwanted", copy.smuid, site)
         told = frozenset(sites)
-        self._destinations.give(
-            copy, self._destinations.refused(copy, peer, [site for site in copy.via(peer) if site in told])
+        self._assigning.give(
+            copy, self._assigning.refused(copy, peer, [site for site in copy.via(peer) if site in told])
         )
 
     def _hear_unwanted(self, copy: Copy, peer: str, sites: list[str]) -> None:
@@ -130,7 +133,7 @@ class DestinationsHeard:
             open = copy.destinations.get(site)
             if open is not None and peer in open.asked_by:
                 open.asked_by = tuple(other for other in open.asked_by if other != peer)
-                self._destinations.keep(copy)
+                self._assigning.keep(copy)
                 if open.asked_by or not copy.hops:
                     continue
                 if found is None or site in found.destinations:
@@ -154,4 +157,4 @@ class DestinationsHeard:
                 self._words.note(peer, "again", copy.smuid, site)
             elif open.via in ("", peer):
                 lost.append(site)
-        self._destinations.give(copy, lost)
+        self._assigning.give(copy, lost)

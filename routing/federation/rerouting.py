@@ -8,6 +8,7 @@ import math
 from collections import deque
 from typing import Final
 
+from routing.federation.assigning import Assigning
 from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding, Peer
 from routing.federation.itineraries import Itineraries, Itinerary
@@ -45,6 +46,7 @@ class Rerouting:
         topology: Topology,
         itineraries: Itineraries,
         destinations: Destinations,
+        assigning: Assigning,
         turns: Turns,
     ) -> None:
         self._state = state
@@ -54,6 +56,7 @@ class Rerouting:
         self._topology = topology
         self._itineraries = itineraries
         self._destinations = destinations
+        self._assigning = assigning
         self._turns = turns
         self._minutes = 0
         self._is_due = False
@@ -100,7 +103,7 @@ class Rerouting:
         for copy in list(self._state.crossing.destined.values()):
             for open in copy.destinations.values():
                 open.asked_by = tuple(other for other in open.asked_by if other != peer)
-            self._destinations.give(copy, copy.via(peer))
+            self._assigning.give(copy, copy.via(peer))
 
     def minute(self) -> None:
         """A minute is over: where there was no way, there may be one now."""
@@ -170,10 +173,10 @@ class Rerouting:
             self._allow_again(copy)
             self._give_up_waiting(copy)
             if copy.is_stale:
-                destinations.keep(copy)
-        if copy.destinations and (astray := destinations.astray(copy)):
+                self._assigning.keep(copy)
+        if copy.destinations and (astray := self._assigning.astray(copy)):
             tells = self._turns.take_joined(copy) or self._turns.is_minutely
-            destinations.assign_again(copy, astray, tells=tells)
+            self._assigning.assign_again(copy, astray, tells=tells)
         destinations.lead(copy)
 
     def _gone(self, copy: Copy, itinerary: Itinerary | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from tests.mutants.mutation import Mutation
 
+ASSIGNING = "routing/federation/assigning.py"
 DESTINATIONS = "routing/federation/destinations.py"
 TESTS = "tests/routing/federation/test_destinations.py"
 
@@ -40,7 +41,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a way that is broken is not gone round",
-        file=DESTINATIONS,
+        file=ASSIGNING,
         old="            if not open.via or (best and not best & ways.bit(open.via)):",
         new="            if not open.via:",
         tests=(f"{TESTS}::test_a_broken_way_is_gone_round",),
@@ -48,7 +49,7 @@ MUTATIONS = [
     Mutation(
         name="nobody is asked whether it still sees to a destination",
         file=DESTINATIONS,
-        old="open.via == peer:\n                self._ask_still(copy, site, open, peer)",
+        old="open.via == peer:\n                self._assigning.ask_still(copy, site, open, peer)",
         new="open.via == peer:\n                pass",
         tests=(
             "tests/routing/federation/test_destinations_told.py::test_a_copy_that_a_site_has_dropped_comes_again",
@@ -311,7 +312,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="what is published while a backlog is given to another peer overtakes it",
-        file=DESTINATIONS,
+        file=ASSIGNING,
         old="        if not copy.destinations or not self._turns.is_behind(copy):\n",
         new="        if True:\n",
         tests=("tests/routing/federation/test_destinations_order.py",),
@@ -416,14 +417,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="what waits where no way is up stays with the peer that it was given to",
-        file=DESTINATIONS,
+        file=ASSIGNING,
         old="            if open.via and not best:\n",
         new="            if False:\n",
         tests=("tests/routing/federation/test_destinations_rejoined.py",),
     ),
     Mutation(
         name="a peer that holds a copy is sent it with each way that comes and goes",
-        file=DESTINATIONS,
+        file=ASSIGNING,
         old="            is_held = not counted and self._is_held(copy, peer, sites)\n",
         new="            is_held = False\n",
         tests=("tests/routing/federation/test_destinations_flapping.py",),
@@ -452,7 +453,7 @@ MUTATIONS = [
     Mutation(
         name="who was gone round is not told that it has no way",
         file=DESTINATIONS,
-        old="            elif not self._best(copy, site, open):\n",
+        old="            elif not self._assigning.best(copy, site, open):\n",
         new="            elif not open.via:\n",
         tests=("tests/routing/federation/test_destinations_kept_back.py",),
     ),
@@ -465,7 +466,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a copy that came while a link was bounded is only asked about when it is not",
-        file=DESTINATIONS,
+        file=ASSIGNING,
         old="            copy.sent_to.get(peer) == self._topology.graph\n",
         new="            peer in copy.sent_to\n",
         tests=("tests/routing/federation/test_destinations_kept_back.py",),
@@ -493,7 +494,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="transfers to one peer are parted whatever links lie beyond",
-        file=DESTINATIONS,
+        file=ASSIGNING,
         old="places.get(site, 0)",
         new="site",
         tests=("tests/routing/federation/test_destinations_many.py",),
