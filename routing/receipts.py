@@ -208,8 +208,11 @@ class Receipts:
         return self.engaged(peer, query) or query in self.answers.get(peer, ())
 
     def ask(self, receipt: Receipt, queries: Iterable[int]) -> None:
-        """Note the questions that went with the message to peers, which answer for what is beyond them."""
-        for query in queries:
+        """Note the questions that went with the message to peers, which answer for what is beyond them.
+
+        Those that have been taken back since are passed over.
+        """
+        for query in filter(self._state.asked_of.__contains__, queries):
             receipt.children[query] = (0, 0)
             receipt.waiting.add(query)
             self._asked[query] = receipt

@@ -168,10 +168,10 @@ class Assigning:
             forward = copy.forwards.get(peer)
             if forward is None or forward.depth or copy.via(peer):
                 continue
-            query = self._forwarding.take_back(copy, peer)
-            if query is None:
+            kept_back = self._forwarding.take_back(copy, peer)
+            if not kept_back:
                 continue
-            if query:
+            for query in filter(None, kept_back):
                 self._receipts.not_asked(query)
             copy.sent_to.pop(peer, None)
             if peer not in copy.forwards:

@@ -321,7 +321,9 @@ class Destinations:
     def _note_settled(copy: Copy, site: str, open: Open) -> None:
         """A question may be on its way that is for this one, too: it stays so if it has to be repeated."""
         forward = copy.forwards.get(open.via)
-        if forward is not None and forward.unacknowledged and forward.query and not open.is_late:
+        if forward is None or not forward.unacknowledged or not forward.query or open.is_late:
+            return
+        if site not in forward.settled:
             forward.settled += (site,)
 
     def forget(self, copy: Copy, sites: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ does.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from routing.decisions import Record
@@ -244,33 +244,46 @@ class Forwarding:
         counted: bool,
     ) -> int:
         entry = copy.entry
-        kept_back = copy.kept_back.get(peer)
-        # what has not gone goes with this one, and so does its question, for all that it is for by then
-        is_alike = forward.is_wide == (not destinations) and are_destinations(copy.via(peer))
-        is_asked = bool(kept_back) and is_alike
-        is_more = kept_back is None or (counted and bool(kept_back) and not is_asked)
-        if counted and not is_asked:
-            if forward.unacknowledged and forward.query:
-                forward.earlier_for.append(self._asked_for(copy, peer, forward, destinations))
-                forward.earlier.append(forward.query)
-            forward.query, forward.is_wide = self._state.next_query(peer), not destinations
+        kept_back = copy.kept_back.get(peer, [])
+        joins = bool(kept_back)
+        if counted:
+            joins = self._joins(forward, kept_back, destinations)
+            if joins:
+                forward.asked_for = tuple(dict.fromkeys((*forward.asked_for, *destinations)))
+            else:
+                if forward.unacknowledged and forward.query:
+                    left = tuple(site for site in forward.asked_for if site not in destinations)
+                    forward.earlier_for.append(() if forward.is_wide else left or (peer,))
+                    forward.earlier.append(forward.query)
+                forward.query, forward.asked_for = self._state.next_query(peer), destinations
+                forward.is_wide = not destinations
         elif not forward.unacknowledged:
-            # else it is still asked: with this one, should both be repeated as one
-            forward.query, forward.is_wide = 0, False
+            forward.query, forward.asked_for, forward.is_wide = 0, (), False
         query = forward.query if counted else 0
         if entry.flags & GUARANTEED:
             if not forward.unacknowledged:
                 advance(entry, "sent")
-            forward.unacknowledged += is_more
+            forward.unacknowledged += not joins
             self._state.out.append(StoreCopy(entry.id))
             is_put_off = self._is_put_off(copy, peer)
             if is_put_off or not self.peers[peer].up:
-                copy.kept_back[peer] = query or kept_back or 0
+                if not joins:
+                    copy.kept_back[peer] = [*kept_back, query]
                 return query
             forward.attempts += 1
         attempt = forward.attempts or 1
         self._state.out.append(Send(peer, copy, depth, query, attempt, (), destinations))
         return query
+
+    def _joins(self, forward: Forward, kept_back: list[int], destinations: tuple[str, ...]) -> bool:
+        """Whether a question to a peer can be one with the last, as neither has gone yet."""
+        return (
+            bool(kept_back)
+            and kept_back[-1] == forward.query
+            and forward.query in self._state.asked_of
+            and forward.is_wide == (not destinations)
+            and are_destinations((*forward.asked_for, *destinations))
+        )
 
     def _is_put_off(self, copy: Copy, peer: str) -> bool:
         """Whether a copy goes to a peer only when it is its turn, as if the link came up then.
@@ -294,39 +307,31 @@ class Forwarding:
             if peer in copy.forwards and _is_unanswered(copy, peer):
                 self._repeat(copy, peer, copy.forwards[peer])
 
-    def take_back(self, copy: Copy, peer: str) -> int | None:
-        """A transfer that has not gone to a peer is not to go any more.
+    def take_back(self, copy: Copy, peer: str) -> list[int]:
+        """Transfers that have not gone to a peer are not to go any more.
 
-        Returns the question that it was to ask, 0 for none; None where all transfers to the peer have gone.
+        Returns the questions that they were to ask, 0 where one was to ask nothing; none where all have gone.
         """
-        query = copy.kept_back.pop(peer, None)
-        if query is None:
-            return None
+        kept_back = copy.kept_back.pop(peer, [])
+        if not kept_back:
+            return []
         forward = copy.forwards[peer]
-        if query:
-            forward.query, forward.is_wide = 0, False
-            if forward.earlier:
-                forward.query, sites = forward.earlier.pop(), forward.earlier_for.pop()
-                forward.is_wide = not sites
-        forward.unacknowledged -= 1
+        questions = [
+            *zip(forward.earlier, forward.earlier_for, strict=True),
+            (forward.query, forward.asked_for),
+        ]
+        *earlier, last = [(0, ()), *(one for one in questions if one[0] and one[0] not in kept_back)]
+        forward.query, forward.asked_for = last
+        forward.is_wide = bool(forward.query) and not forward.asked_for
+        forward.earlier = [query for query, _ in earlier[1:]]
+        forward.earlier_for = [sites for _, sites in earlier[1:]]
+        forward.unacknowledged -= len(kept_back)
         if not forward.unacknowledged:
             forward.settled = ()
             advance(copy.entry, "answered")
             if not forward.attempts:
                 del copy.forwards[peer]
-        return query
-
-    def _asked_for(
-        self, copy: Copy, peer: str, forward: Forward, besides: Collection[str] = ()
-    ) -> tuple[str, ...]:
-        """The destinations that the last question was for, as far as the peer is still to see to them.
-
-        None where it went wherever it was wanted; the peer alone where others see to all by now.
-        """
-        if forward.is_wide:
-            return ()
-        others = {*besides, *(site for sites in forward.earlier_for for site in sites)}
-        return tuple(site for site in (*copy.via(peer), *forward.settled) if site not in others) or (peer,)
+        return kept_back
 
     def acknowledged(self, peer: str, entry_id: int, answered: Answered) -> Copy | None:
         """A peer has answered for a copy; returns it once nothing at that peer is outstanding."""
@@ -382,24 +387,25 @@ class Forwarding:
         One that is answered is not asked again: a peer that has forgotten it would count for it whom it is
         asked for besides, and nobody would hear of that.
         """
-        seen_to, last = dict.fromkeys(copy.via(peer)), self._asked_for(copy, peer, forward)
+        via = dict.fromkeys(copy.via(peer))
         again = list(zip(forward.earlier, forward.earlier_for, strict=True))
-        if forward.query or seen_to or not forward.depth:
-            again.append((forward.query, last))
-        if not last and seen_to:
-            again.append((0, tuple(seen_to)))
+        if forward.query:
+            again.append((forward.query, () if forward.is_wide else forward.asked_for or (*via,) or (peer,)))
+        asked = {site for _, sites in again for site in sites}
+        others = tuple(site for site in via if site not in asked)
+        if others or not (again or forward.depth):
+            again.append((0, others or (peer,)))
         if forward.depth and all(sites for _, sites in again):
             again.append((0, ()))
         forward.unacknowledged = 0
         for query, sites in again:
             # where others see to all by now, it is asked for its answer alone
-            left = [site for site in sites if site in seen_to or site in forward.settled] or [peer]
-            asked = query if query in self._state.asked_of else 0
+            left = [site for site in sites if site in via or site in forward.settled] or [peer]
             for part in in_parts(left) if sites else [()]:
                 depth = onward(copy.depth) or 0 if part else forward.depth
-                self._state.out.append(Send(peer, copy, depth, asked, forward.attempts, (), part))
+                asks = query if query in self._state.asked_of else 0
+                self._state.out.append(Send(peer, copy, depth, asks, forward.attempts, (), part))
                 forward.unacknowledged += 1
-                asked = 0  # more were not asked for at once, but of those whom nobody counts
 
     def pull(self, peer: Peer, topic: str, is_seen_to: Callable[[Copy], bool] = lambda copy: False) -> bool:
         """Somebody beyond a peer wants a topic now: what is still alive goes there, but what is seen to else.

@@ -42,6 +42,7 @@ class Forward(msgspec.Struct):
         earlier_for: the destinations that each of these was for; none for wherever it is wanted.
         settled: destinations of questions, of unanswered transfers, that have it as somebody has told.
         is_wide: the last question was for wherever it is wanted.
+        asked_for: the destinations that it was for.
     """
 
     depth: int
@@ -52,6 +53,7 @@ class Forward(msgspec.Struct):
     earlier_for: list[tuple[str, ...]] = []
     settled: tuple[str, ...] = ()
     is_wide: bool = False
+    asked_for: tuple[str, ...] = ()
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -110,8 +112,8 @@ class Copy(msgspec.Struct):
         uncounted: of these, those that nobody was asked to count for a receipt, as far as is known.
         sent_to: peers that were sent it for destinations with the depth that it has, and hold it once they
             have answered, with the `Topology.graph` of that time; nothing is known of that after a start.
-        kept_back: by peer, of transfers that have not gone since its link is down or it is not their turn,
-            the question that they are to ask, 0 for none; not of those of before a start.
+        kept_back: by peer, the question of each transfer that has not gone, since its link is down or it is
+            not its turn; 0 of one that asks nothing. Not of those of before a start.
         is_stale: more has arrived than is stored of it.
         reserved: bytes that are counted for its destinations, see `Crossing`.
     """
@@ -128,7 +130,7 @@ class Copy(msgspec.Struct):
     seen_to: frozenset[str] | None = None
     uncounted: frozenset[str] = frozenset()
     sent_to: dict[str, int] = {}
-    kept_back: dict[str, int] = {}
+    kept_back: dict[str, list[int]] = {}
     is_stale: bool = False
     reserved: int = 0
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from routing.decisions import Decision, Deliver, KeepMessage, Record, StoreMessage
+from routing.link.codec import are_destinations
 from routing.link.forgery import forged
 from routing.message import Message, Section
 from routing.options import SubscribeOptions
@@ -200,6 +201,8 @@ class Federation:
     def _arrival(self, site: str, send: Send) -> Arrival:
         entry = send.copy.entry
         stated = entry.flags & 4
+        assert are_destinations(send.destinations)
+        assert len(set(send.destinations)) == len(send.destinations)
         return Arrival(
             peer=site,
             unit=UnitId(1, entry.id),

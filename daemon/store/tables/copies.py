@@ -42,6 +42,7 @@ class ForwardColumn(msgspec.Struct, array_like=True):
     earlier_for: list[tuple[str, ...]] = []
     settled: tuple[str, ...] = ()
     is_wide: bool = True
+    asked_for: tuple[str, ...] = ()
 
 
 class OpenColumn(msgspec.Struct, array_like=True):

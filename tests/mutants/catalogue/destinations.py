@@ -107,8 +107,8 @@ MUTATIONS = [
     Mutation(
         name="a question that is answered is asked once more with what is repeated",
         file="routing/federation/forwarding.py",
-        old="            asked = query if query in self._state.asked_of else 0\n",
-        new="            asked = query\n",
+        old="                asks = query if query in self._state.asked_of else 0\n",
+        new="                asks = query\n",
         tests=(
             "tests/routing/federation/test_destinations_repeated.py::test_an_answered_question_takes_nobody_on",
         ),
@@ -202,7 +202,7 @@ MUTATIONS = [
     Mutation(
         name="a question that is repeated is not for what it was for",
         file="routing/federation/forwarding.py",
-        old="            left = [site for site in sites if site in seen_to or site in forward.settled]",
+        old="            left = [site for site in sites if site in via or site in forward.settled]",
         new="            left = []",
         tests=("tests/routing/federation/test_destinations_counted.py",),
     ),
@@ -439,15 +439,15 @@ MUTATIONS = [
     Mutation(
         name="a peer that nothing has gone to is waited for once others see to all of it",
         file="routing/federation/forwarding.py",
-        old="        query = copy.kept_back.pop(peer, None)\n",
-        new="        query = None\n",
+        old="        kept_back = copy.kept_back.pop(peer, [])\n",
+        new="        kept_back = []\n",
         tests=("tests/routing/federation/test_destinations_kept_back.py",),
     ),
     Mutation(
         name="a peer whose link is down is asked anew each time that it is the way",
         file="routing/federation/forwarding.py",
-        old="        kept_back = copy.kept_back.get(peer)\n",
-        new="        kept_back = None\n",
+        old="            joins = self._joins(forward, kept_back, destinations)\n",
+        new="            joins = False\n",
         tests=("tests/routing/federation/test_destinations_kept_back.py",),
     ),
     Mutation(
@@ -504,6 +504,20 @@ MUTATIONS = [
         file="routing/federation/forwarding.py",
         old="in_parts(left) if sites else [()]",
         new="in_parts(left)[:1] if sites else [()]",
+        tests=("tests/routing/federation/test_destinations_many.py",),
+    ),
+    Mutation(
+        name="of the transfers that have not gone one is taken back",
+        file="routing/federation/forwarding.py",
+        old="        forward.unacknowledged -= len(kept_back)\n",
+        new="        forward.unacknowledged -= 1\n",
+        tests=("tests/routing/federation/test_destinations_many.py",),
+    ),
+    Mutation(
+        name="a question is repeated for what another was for",
+        file="routing/federation/forwarding.py",
+        old="self._state.next_query(peer), destinations\n",
+        new="self._state.next_query(peer), tuple(copy.via(peer))\n",
         tests=("tests/routing/federation/test_destinations_many.py",),
     ),
     Mutation(

@@ -79,6 +79,23 @@ def test_who_asks_for_what_has_no_way_hears_so_at_once(line: Federation) -> None
     assert ("no-way", {smuid: ["x"]}) in told(line, "e")
 
 
+def test_who_is_asked_for_again_after_it_was_said_to_have_it_is_named_once() -> None:
+    """A, which alone had asked for c, says that c has it, and is not believed by e, which asks then."""
+    sites = Federation({("a", "b"), ("b", "c"), ("b", "e")})
+    sites.subscribe("c")
+    know_all(sites)
+    sites.publish("a", depth=-1, receipt="ALL", timeout_s=1_000.0)
+    federation, asks = sites.routers["b"].federation, brought(sites, "c")
+    federation.arrive(sites.now, msgspec.structs.replace(asks, query=7))
+    sites.take("b")
+    sites.cut("b", "c")
+    federation.hear_destinations(sites.now, "a", "arrived", {held(sites).smuid: ["c"]})
+    federation.arrive(sites.now, msgspec.structs.replace(asks, peer="e", hops=("a", "e"), query=8))
+    sites.take("b")
+    sites.join("b", "c")
+    assert {arrival.destinations for _, arrival in sites.bulk["b", "c"]} == {("c",)}
+
+
 def test_a_copy_is_for_no_more_sites_than_it_may_ever_be(line: Federation) -> None:
     federation = line.routers["b"].federation
     names = [f"n{number}" for number in range(SEEN_TO_MAX + 10)]
