@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import time
 import zlib
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -94,32 +95,44 @@ def wrapped(home: Path, cache: Path) -> Path:
     return found
 
 
-def lean_home(spark: Path, cache: Path) -> Path:
+def lean_home(spark: Path, cache: Path) -> Path | None:
     """A SPARK_HOME below `cache` that is `spark`, by links, without the libraries that are `LEFT_OUT`.
 
     Spark registers the functions of its machine learning in each session that finds it, which is half of the
-    processor time that a session takes to start. Homes that no job has taken for `KEPT_S` are removed.
+    processor time that a session takes to start. None where something else is in its place, which may be
+    another user's: programs are taken from there.
     """
     library = spark / "jars"
-    found = cache / f"spark-{zlib.crc32(os.fsencode(f'{library} {library.stat().st_mtime_ns}')):08x}"
-    if not found.is_dir():
+    links = {entry.name: entry for entry in spark.iterdir() if entry != library}
+    jars = {entry.name: entry for entry in library.iterdir() if not entry.name.startswith(LEFT_OUT)}
+    made_of = [f"{library} {library.stat().st_mtime_ns}", *sorted(jars)]
+    found = cache / f"spark-{zlib.crc32(os.fsencode(' '.join(made_of))):08x}"
+    if not found.exists():
         cache.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix="spark-", dir=cache))
         (fresh / "jars").mkdir()
-        for entry in spark.iterdir():
-            if entry != library:
-                (fresh / entry.name).symlink_to(entry)
-        for entry in library.iterdir():
-            if not entry.name.startswith(LEFT_OUT):
-                (fresh / "jars" / entry.name).symlink_to(entry)
+        for directory, entries in ((fresh, links), (fresh / "jars", jars)):
+            for name, entry in entries.items():
+                (directory / name).symlink_to(entry)
+            directory.chmod(0o755)
         try:
             fresh.rename(found)
-        except OSError:  # another job was faster
+        except OSError:
             shutil.rmtree(fresh)
-    with suppress(OSError):  # somebody else's
-        os.utime(found)
-    _remove_unused(cache)
-    return found
+            if not found.exists():  # no other job was faster
+                raise
+    return found if _links(found, links, besides="jars") and _links(found / "jars", jars) else None
+
+
+def _links(directory: Path, links: Mapping[str, Path], besides: str = "") -> bool:
+    """Whether nobody else has made or can change a directory, and just these links are in it."""
+    try:
+        made = directory.lstat()
+        found = {entry.name: entry.readlink() for entry in directory.iterdir() if entry.name != besides}
+    except OSError:
+        return False
+    is_ours = made.st_uid in (0, os.geteuid()) and not made.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(made.st_mode) and is_ours and found == links
 
 
 def kept_classes(home: Path, cache: Path, library: Path) -> str:
@@ -147,11 +160,7 @@ def kept_classes(home: Path, cache: Path, library: Path) -> str:
 
 def _remove_unused(cache: Path) -> None:
     before = time.time() - KEPT_S
-    for kept in (*cache.glob("classes-*.jsa"), *cache.glob("spark-*")):
+    for kept in cache.glob("classes-*.jsa"):
         with suppress(OSError):  # another job has removed it, or it is somebody else's
-            if kept.stat().st_mtime >= before:
-                continue
-            if kept.is_dir():
-                shutil.rmtree(kept)
-            else:
+            if kept.stat().st_mtime < before:
                 kept.unlink()

@@ -6,8 +6,10 @@ partitions for each core so that a core that is slow does not hold up the rest. 
 address, without Spark's web server.
 """
 
+import atexit
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -96,11 +98,12 @@ def open_session(
     local = not submitted and (master is None or master.startswith("local"))
     kept = ""
     if not submitted:
-        cache = Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "smqpd"
+        cache = _cache()
         home = java.choose(dict(os.environ), cache)
         os.environ["JAVA_HOME"] = str(java.wrapped(home, cache))
-        if local and not os.environ.get("SPARK_HOME"):
-            os.environ["SPARK_HOME"] = str(java.lean_home(Path(pyspark.__file__).parent, cache))
+        is_stated = not local or bool(os.environ.get("SPARK_HOME"))
+        if not is_stated and (lean := java.lean_home(Path(pyspark.__file__).parent, cache)) is not None:
+            os.environ["SPARK_HOME"] = str(lean)
         library = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
         kept = java.kept_classes(home, cache, library) if library.is_dir() else ""
         builder = builder.master(master or "local[*]")
@@ -156,12 +159,27 @@ def open_session(
     return session
 
 
+def _cache() -> Path:
+    """Where what a job makes ready for later ones lies; for this one alone where there is no such place."""
+    stated = os.environ.get("XDG_CACHE_HOME", "")
+    cache = (Path(stated) if os.path.isabs(stated) else Path.home() / ".cache") / "smqpd"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        if os.access(cache, os.W_OK | os.X_OK):
+            return cache
+    except OSError:
+        pass  # a home that is not there, or nobody may write to
+    own = tempfile.mkdtemp(prefix="smqpd-trace-")
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    return Path(own)
+
+
 def kept(frame: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK_DESER) -> DataFrame:
     """`frame`, worked out once for all that reads it, when the first does; `unpersist` lets it go.
 
-    A small session keeps the rows as they are, whatever the `level`: to read columns back it would compile a
-    reader for each choice of them, and look in each plan for those that are kept. On a cluster they would be
-    gone with the executor that keeps them.
+    A small session keeps the rows as they are, whatever the `level`, and until nothing refers to them any
+    more: to read columns back it would compile a reader for each choice of them, and look in each plan for
+    those that are kept. On a cluster they would be gone with the executor that keeps them.
     """
     session = frame.sparkSession
     local = str(session.sparkContext.master).startswith("local")

@@ -172,5 +172,13 @@ def test_the_checks_work_where_only_the_tests_ran_before(machine: Machine) -> No
     machine.done()
     assert machine.check("nothing").returncode == 0
     assert machine.done() == []
-    assert machine.check("types").returncode == 0
-    assert machine.done() == ["pip CHECKOUT[test,web,xmpp,test,check]"]
+    assert machine.check("lint").returncode == 0
+    assert machine.done() == ["pip CHECKOUT[test,web,xmpp,check]", "ruff check"]
+
+
+@pytest.mark.parametrize("steps", [("types",), ("lint", "types"), ("demo", "types")])
+def test_types_are_checked_with_all_that_is_checked(machine: Machine, steps: tuple[str, ...]) -> None:
+    """Without an extra, what its packages return is anything."""
+    machine.python("python3", "3.12.1")
+    machine.check(*steps)
+    assert "pip CHECKOUT[test,check,web,xmpp,trace,browser]" in machine.done()

@@ -114,6 +114,7 @@ def installed_spark(directory: Path) -> Path:
 def test_a_job_is_given_the_spark_that_is_there_without_its_machine_learning(tmp_path: Path) -> None:
     spark = installed_spark(tmp_path / "pyspark")
     home = java.lean_home(spark, tmp_path / "cache")
+    assert home is not None
     assert (home / "bin" / "spark-submit").read_text() == "bin/spark-submit"
     assert [file.name for file in (home / "jars").iterdir()] == ["spark-core_2.13-4.jar"]
     assert java.lean_home(spark, tmp_path / "cache") == home
@@ -122,19 +123,25 @@ def test_a_job_is_given_the_spark_that_is_there_without_its_machine_learning(tmp
 def test_another_spark_at_the_same_place_is_given_as_it_is(tmp_path: Path) -> None:
     spark = installed_spark(tmp_path / "pyspark")
     java.lean_home(spark, tmp_path / "cache")
+    made_ns = (spark / "jars").stat().st_mtime_ns
     (spark / "jars" / "spark-core_2.13-4.jar").rename(spark / "jars" / "spark-core_2.13-5.jar")
-    os.utime(spark / "jars", ns=(0, 0))
+    os.utime(spark / "jars", ns=(made_ns, made_ns))
     home = java.lean_home(spark, tmp_path / "cache")
+    assert home is not None
     assert [file.name for file in (home / "jars").iterdir()] == ["spark-core_2.13-5.jar"]
 
 
-def test_homes_of_spark_that_no_job_has_taken_for_long_are_removed(tmp_path: Path) -> None:
-    first, second = installed_spark(tmp_path / "first"), installed_spark(tmp_path / "second")
-    unused = java.lean_home(first, tmp_path / "cache")
-    os.utime(unused, (0, 0))
-    taken = java.lean_home(second, tmp_path / "cache")
-    assert list((tmp_path / "cache").iterdir()) == [taken]
-    assert (first / "jars" / "spark-core_2.13-4.jar").exists()
+def test_a_home_of_spark_can_be_used_by_others_and_those_of_others_are_not_believed(tmp_path: Path) -> None:
+    spark = installed_spark(tmp_path / "pyspark")
+    home = java.lean_home(spark, tmp_path / "cache")
+    assert home is not None
+    assert {stat.S_IMODE(made.stat().st_mode) for made in (home, home / "jars")} == {0o755}
+    (home / "jars").chmod(0o777)
+    assert java.lean_home(spark, tmp_path / "cache") is None
+    (home / "jars").chmod(0o755)
+    assert java.lean_home(spark, tmp_path / "cache") == home
+    (home / "jars" / "other.jar").symlink_to(tmp_path / "other.jar")
+    assert java.lean_home(spark, tmp_path / "cache") is None
 
 
 def asked_for(options: str, what: str) -> list[Path]:
