@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from routing.decisions import AnswerRequest, Bury, MarkReceived, Record
 from routing.delivery import Deliveries
-from routing.errors import NOT_ALL_DONE, Refusal
+from routing.errors import Refusal, not_all_done
 from routing.lifecycle import Lifecycle
 from routing.locks import note_reach, standing
 from routing.options import ReturnOutcome
@@ -82,7 +82,7 @@ class Acknowledgements:
         for subscription in freed.values():
             self._deliveries.pump(subscription, now)
         if failed is not None:
-            raise NOT_ALL_DONE from failed
+            raise not_all_done() from failed
 
     def reached_nobody(self, consumer: Consumer, numbers: Iterable[int]) -> None:
         """Note that these deliveries reached nobody: that they come back counts as no failure."""
@@ -130,7 +130,7 @@ class Acknowledgements:
             self._deliveries.pump(subscription, now)
         if failed is not None:
             del self._state.out[answer_at]
-            raise NOT_ALL_DONE from failed
+            raise not_all_done() from failed
 
     def buried(self, bury: Bury, now: float) -> None:
         """Finish a message for a subscription, now that it is published on the dead-letter topic."""

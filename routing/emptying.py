@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from routing.decisions import AnswerRequest
 from routing.delivery import Deliveries
-from routing.errors import NOT_ALL_DONE
+from routing.errors import not_all_done
 from routing.federation.federation import Federation
 from routing.queue import CROSSES, ONE, Entry
 from routing.state import SiteState
@@ -59,8 +59,8 @@ class Emptying(Task):
         return f"the emptying of {self._topic}"
 
     def failed(self) -> None:
-        """Answer the request with `NOT_ALL_DONE`."""
-        self._state.out.append(AnswerRequest(self._consumer, self._request, NOT_ALL_DONE))
+        """Answer the request with `not_all_done`."""
+        self._state.out.append(AnswerRequest(self._consumer, self._request, not_all_done()))
 
     def step(self, now: float) -> bool:
         """End some of the messages; after the last one, the topic. True once all is done."""

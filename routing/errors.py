@@ -46,7 +46,9 @@ class Refusal(Exception):
         self.subject = subject
 
 
-NOT_ALL_DONE: Final = Refusal(Refusal.STORE_FAILED, "the site could not do all of this; its log says why")
+def not_all_done() -> Refusal:
+    """Says that an error of ours met a part of what was asked."""
+    return Refusal(Refusal.STORE_FAILED, "the site could not do all of this; its log says why")
 
 
 class HeaderRefusal(Refusal):

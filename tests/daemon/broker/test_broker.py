@@ -279,3 +279,11 @@ async def test_the_write_ahead_log_is_written_over_once_it_is_long(
         length = site.store.wal_bytes()
         await eva.publish("probe")
         assert site.store.wal_bytes() == length > WAL_CHECKPOINT_BYTES
+
+
+async def test_nobody_logs_in_at_a_site_that_stops(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with virtual_site(tmp_path) as site:
+        site.broker.drain()
+        with pytest.raises(Refusal) as refused:
+            site.broker.open_session(frontend.Identity("ada"), "default", protocol="smqp", remote="")
+        assert refused.value.code == Refusal.NOT_AVAILABLE

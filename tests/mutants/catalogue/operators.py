@@ -7,6 +7,13 @@ ACTING = "tests/daemon/operations/test_acting.py::"
 
 MUTATIONS = [
     Mutation(
+        name="a site that stops lets others log in",
+        file="daemon/broker/broker.py",
+        old="        if self.draining or self._closing:\n",
+        new="        if False:\n",
+        tests=("tests/daemon/broker/test_broker.py::test_nobody_logs_in_at_a_site_that_stops",),
+    ),
+    Mutation(
         name="accounts are not taken on where a part of the files is refused",
         file="daemon/site/files.py",
         old="if accounts is not None:",
