@@ -40,6 +40,22 @@ async def test_it_finds_what_it_would_find(option: tuple[str, ...], more: dict[s
     assert forked.returncode == started.returncode == 7
 
 
+def test_it_is_as_nice_as_who_wants_it_is_by_then() -> None:
+    program = """
+import os, trio
+from tests.support.forked import run
+from tests.support.process import inherited
+for _ in range(2):
+    done = trio.run(lambda: run(["-c", "import os; print(os.nice(0))"], env=inherited()))
+    print(int(done.stdout) - os.nice(0))
+    os.nice(1)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["0", "0"]
+
+
 async def test_a_module_is_run() -> None:
     done = await run(["-m", "daemon"], env=inherited())
     assert (done.returncode, done.stderr) == (2, b"smqpd: usage: python -m daemon FILE\n")

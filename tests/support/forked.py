@@ -144,13 +144,13 @@ async def run(
     return subprocess.CompletedProcess(arguments, code, printed[out], printed[error])
 
 
-_servers: dict[frozenset[tuple[str, str]], socket.socket] = {}
+_servers: dict[tuple[int, frozenset[tuple[str, str]]], socket.socket] = {}
 
 
 def _server_for(env: dict[str, str]) -> socket.socket:
-    """Where processes of such an environment are to be had; from now on until these tests end."""
+    """Where processes of such an environment, and as nice as this one, are to be had until these tests end."""
     seen = {name: value for name, value in env.items() if not name.startswith(SEEN_LATER)}
-    key = frozenset(seen.items())
+    key = os.getpriority(os.PRIO_PROCESS, 0), frozenset(seen.items())
     if key not in _servers:
         ours, theirs = socket.socketpair()
         with theirs:
