@@ -148,7 +148,7 @@ _servers: dict[tuple[int, frozenset[tuple[str, str]]], socket.socket] = {}
 
 
 def _server_for(env: dict[str, str]) -> socket.socket:
-    """Where processes of such an environment, and as nice as this one, are to be had until these tests end."""
+    """Where processes of such an environment, as nice as this one, are to be had until these tests end."""
     seen = {name: value for name, value in env.items() if not name.startswith(SEEN_LATER)}
     key = os.getpriority(os.PRIO_PROCESS, 0), frozenset(seen.items())
     if key not in _servers:
