@@ -22,6 +22,8 @@ MUTATIONS = [
         old="        return assigned\n",
         new="        return assigned | {self.peers[0]: sorted(choices)}\n",
         tests=(f"{TESTS}::test_it_goes_over_shortest_ways_once",),
+        seed=6200006,
+        profile="ways",
     ),
     Mutation(
         name="a copy with destinations keeps its depth",
@@ -38,6 +40,8 @@ MUTATIONS = [
         old="        has = [] if known is not None and known.knows_destinations else copy.via(peer)\n",
         new="        has = copy.via(peer)\n",
         tests=(f"{TESTS}::test_a_broken_way_is_gone_round",),
+        seed=6200021,
+        profile="ways",
     ),
     Mutation(
         name="a way that is broken is not gone round",
