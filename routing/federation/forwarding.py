@@ -316,15 +316,13 @@ class Forwarding:
         if not kept_back:
             return []
         forward = copy.forwards[peer]
-        questions = [
-            *zip(forward.earlier, forward.earlier_for, strict=True),
-            (forward.query, forward.asked_for),
-        ]
-        *earlier, last = [(0, ()), *(one for one in questions if one[0] and one[0] not in kept_back)]
-        forward.query, forward.asked_for = last
+        queries = (*forward.earlier, forward.query)
+        asked = dict(zip(queries, (*forward.earlier_for, forward.asked_for), strict=True))
+        gone = [query for query in asked if query and query not in kept_back]
+        forward.query = gone.pop() if gone else 0
+        forward.asked_for = asked[forward.query] if forward.query else ()
         forward.is_wide = bool(forward.query) and not forward.asked_for
-        forward.earlier = [query for query, _ in earlier[1:]]
-        forward.earlier_for = [sites for _, sites in earlier[1:]]
+        forward.earlier, forward.earlier_for = gone, [asked[query] for query in gone]
         forward.unacknowledged -= len(kept_back)
         if not forward.unacknowledged:
             forward.settled = ()
