@@ -163,3 +163,21 @@ for test in {tests}:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["0", str(NICER), str(NICER)]
+
+
+def test_what_gives_way_does_so_in_all_its_threads() -> None:
+    """Processes are started in threads that wait for work from before."""
+    program = """\
+import os
+from concurrent.futures import ThreadPoolExecutor
+from tests.support.sharing import GivingWay
+
+with ThreadPoolExecutor(1) as thread:
+    before = thread.submit(os.nice, 0).result()
+    GivingWay().pytest_runtest_logstart("tests/etc/test_x.py::test_1")
+    print(thread.submit(os.nice, 0).result() - before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) == NICER

@@ -1,5 +1,6 @@
 """How `tests/run` shares the tests out among its processes."""
 
+import contextlib
 import os
 import re
 from typing import Any, Final
@@ -32,7 +33,22 @@ class GivingWay:
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         if not self._gives_way and not re.match(FIRST, nodeid):
             self._gives_way = True
-            os.nice(NICER)
+            be_nicer(NICER)
+
+
+def be_nicer(by: int) -> None:
+    """Have every thread of this process, and what it starts from now on, be nicer.
+
+    Linux keeps a niceness for each thread, and `os.nice` changes that of the one that calls it. trio keeps
+    idle threads and starts processes in them: these were as nice as before.
+    """
+    wanted = os.getpriority(os.PRIO_PROCESS, 0) + by
+    done: set[str] = set()
+    while remaining := set(os.listdir("/proc/self/task")) - done:  # a thread may have begun another meanwhile
+        for thread in remaining:
+            with contextlib.suppress(ProcessLookupError):
+                os.setpriority(os.PRIO_PROCESS, int(thread), wanted)
+        done |= remaining
 
 
 class Sharing(LoadScopeScheduling):  # type: ignore[misc] # it has no types
