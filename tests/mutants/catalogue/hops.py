@@ -123,10 +123,7 @@ MUTATIONS = [
         file="routing/trace/facts.py",
         old="return f.when(~unnumbered, f.greatest(f.abs(_crossing(level)), f.lit(1)))",
         new="return f.lit(1)",
-        tests=(
-            "tests/routing/trace/test_suspects.py::"
-            "test_one_that_comes_again_tells_nothing_of_what_was_answered_before",
-        ),
+        tests=("tests/routing/trace/test_suspects.py::test_a_copy_is_lost_where_that_is_proven_alone",),
     ),
     Mutation(
         name="neighbours that disagree leave no doubt about a clock",
