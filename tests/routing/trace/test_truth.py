@@ -116,17 +116,20 @@ class TestWithLogsMissing:
         absent = {name for name, site in torn.sites.items() if site["absent"]}
         assert set(torn.summary["logs"]["absent"]) == absent
         assert set(torn.summary["logs"]["gaps"]) == torn.sites.keys() - absent
-        numbers: dict[str, set[int]] = {}
+        there: dict[str, set[int]] = {}
+        claimed: dict[str, set[int]] = {}
         for path in torn.logs.glob("*/hops-*.jsonl"):
-            numbers.setdefault(path.parent.name, set()).update(
+            there.setdefault(path.parent.name, set()).update(
                 int(line.partition('"record":')[2].partition(",")[0])
                 for line in path.read_text().splitlines()
             )
+            # what its name claims
+            claimed.setdefault(path.parent.name, set()).update(map(int, path.stem.split("-")[-2:]))
         missing = {
             (server, number)
-            for server, found in numbers.items()
-            for number in range(min(found), max(found))
-            if number not in found
+            for server, ends in claimed.items()
+            for number in range(min(ends), max(ends) + 1)
+            if number not in there[server]
         }
         named = {
             (row.server, number)
