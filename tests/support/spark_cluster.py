@@ -10,7 +10,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from routing.trace.session import QUICK_JAVA, SMALL
+from routing.trace import java
+from routing.trace.session import QUICK_JAVA, SMALL, _cache
 
 SETTINGS = SMALL | {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
 """For a small log of which two workers are to have a part each."""
@@ -18,12 +19,16 @@ SETTINGS = SMALL | {"spark.sql.shuffle.partitions": "2", "spark.default.parallel
 
 @dataclass
 class Cluster:
-    """Its processes keep files of their own below `directory`; applications are in `directory`/work."""
+    """Its processes keep files of their own below `directory`; applications are in `directory`/work.
+
+    `java_options`: of each of its JVMs.
+    """
 
     directory: Path
     home: Path
     environment: dict[str, str]
     master: str
+    java_options: str
 
     def submitting(self, *arguments: str | Path) -> list[str]:
         """The command line that submits the packaged jobs with these arguments, to run in `environment`."""
@@ -33,8 +38,8 @@ class Cluster:
         return [
             *(str(self.home / "bin" / "spark-submit"), "--master", self.master, "--py-files", str(archive)),
             *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.executor.memory=700m"),
-            *("--conf", "spark.executor.cores=1", "--driver-java-options", QUICK_JAVA),
-            *("--conf", f"spark.executor.extraJavaOptions={QUICK_JAVA}"),
+            *("--conf", "spark.executor.cores=1", "--driver-java-options", self.java_options),
+            *("--conf", f"spark.executor.extraJavaOptions={self.java_options}"),
             *(word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")),
             *(str(script), *map(str, arguments)),
         ]
@@ -45,11 +50,12 @@ def spark_cluster(directory: Path, workers: int) -> Iterator[Cluster]:
     """A master with so many workers of one core each. Raises `java.NoJava`."""
     import pyspark
 
-    from routing.trace import java
-
-    cache = directory / "cache"
-    java_home = java.wrapped(java.choose(dict(os.environ), cache), cache)
-    home = Path(pyspark.__file__).parent
+    cache = _cache()
+    chosen = java.choose(dict(os.environ), cache)
+    java_home = java.wrapped(chosen, cache)
+    whole = Path(pyspark.__file__).parent
+    home = java.lean_home(whole, cache) or whole
+    java_options = f"{QUICK_JAVA} {_kept_classes(chosen, cache, home / 'jars')}".rstrip()
     log4j = directory / "log4j2.properties"
     log4j.write_text(
         "rootLogger.level = info\nrootLogger.appenderRef.e.ref = e\nappender.e.type = Console\n"
@@ -66,7 +72,7 @@ def spark_cluster(directory: Path, workers: int) -> Iterator[Cluster]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(directory / "work"),
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_JAVA} -Dlog4j2.configurationFile={log4j}",
+        "SPARK_DAEMON_JAVA_OPTS": f"{java_options} -Dlog4j2.configurationFile={log4j}",
     }
     with ExitStack() as processes:
 
@@ -85,7 +91,13 @@ def spark_cluster(directory: Path, workers: int) -> Iterator[Cluster]:
                 *("org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g"),
                 *("--host", "127.0.0.1", "--webui-port", "0", master),
             )
-        yield Cluster(directory, home, environment, master)
+        yield Cluster(directory, home, environment, master, java_options)
+
+
+def _kept_classes(java_home: Path, cache: Path, library: Path) -> str:
+    """Options to take the classes that a local session left; where none did, they are loaded one by one."""
+    options = java.kept_classes(java_home, cache, library)
+    return options if "SharedArchiveFile" in options else ""
 
 
 @contextmanager
