@@ -22,8 +22,9 @@ from itertools import pairwise
 
 from routing.decisions import Record
 from routing.delivery import Deliveries
-from routing.federation.forwarding import Forwarding, Peer
+from routing.federation.forwarding import Forwarding
 from routing.federation.interest import Interest
+from routing.federation.peer import Peer
 from routing.lifecycle import Lifecycle
 from routing.names import parse_address
 from routing.peering.copies import Answered, Copy, Forward, onward, within

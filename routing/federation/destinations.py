@@ -35,8 +35,9 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 
 from routing.federation.assigning import Assigning
-from routing.federation.forwarding import Forwarding, Peer
+from routing.federation.forwarding import Forwarding
 from routing.federation.itineraries import Itineraries
+from routing.federation.peer import Peer
 from routing.federation.seen_through import SeenThrough
 from routing.federation.topology import Topology
 from routing.federation.turns import Turns

@@ -1,5 +1,6 @@
 """The router's side of all links: what peers say comes in here, what they are told goes out as decisions.
 
+peer         a site that this one links to
 forwarding   where copies go, and what is remembered of them
 destinations which sites a copy of mode ALL is for, and that they get it
 assigning    which peer sees to which of them
@@ -40,12 +41,13 @@ from routing.federation.assigning import Assigning
 from routing.federation.assignments import Assignments
 from routing.federation.custody import Custody
 from routing.federation.destinations import Destinations
-from routing.federation.forwarding import Forwarding, Peer
+from routing.federation.forwarding import Forwarding
 from routing.federation.heard import DestinationsHeard
 from routing.federation.interest import Interest
 from routing.federation.itineraries import Itineraries
 from routing.federation.outlook import Outlook
 from routing.federation.own_wants import OwnWants
+from routing.federation.peer import Peer
 from routing.federation.removing import Removing
 from routing.federation.rerouting import Rerouting
 from routing.federation.spreading import Spreading

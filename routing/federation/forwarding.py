@@ -17,18 +17,17 @@ from typing import Final
 
 from routing.decisions import Record
 from routing.federation.interest import Interest
+from routing.federation.peer import Peer
 from routing.lifecycle import advance
 from routing.link.codec import are_destinations, in_parts
 from routing.link.units import TransferOutcome
-from routing.names import is_system_topic, parse_address, parse_smuid
-from routing.patterns import topic_matches
+from routing.names import parse_address, parse_smuid
 from routing.peering.copies import (
     FOREVER,
     Answered,
     Arrival,
     Copy,
     Forward,
-    PeerRules,
     Seen,
     onward,
     wider,
@@ -36,7 +35,6 @@ from routing.peering.copies import (
 )
 from routing.peering.crossing import in_order
 from routing.peering.decisions import AcknowledgeUnit, Send, StoreCopy, StoreSeen
-from routing.peering.news import Version
 from routing.peering.wants import Want
 from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from routing.state import SiteState
@@ -46,39 +44,6 @@ SEEN_MAX: Final = 100_000
 
 MEMORY_AFTER_S: Final = 3600.0
 """How long a Smuid is remembered after its timeout: copies that were late on the way."""
-
-
-class Peer:
-    """A site that this one links to, up or down.
-
-    Attributes:
-        has_removals: the number up to which it knows what was removed.
-        knows_destinations: it did so when the link was up last.
-        said: the version of its news that was known when the link came up last; None where none was.
-    """
-
-    __slots__ = ("has_removals", "knows_destinations", "name", "rules", "said", "up")
-
-    def __init__(self, name: str, rules: PeerRules) -> None:
-        self.name = name
-        self.rules = rules
-        self.up = False
-        self.has_removals = 0
-        self.knows_destinations = True
-        self.said: Version | None = None
-
-    def may_come(self, topic: str) -> bool:
-        """Whether a message of this topic is taken from the peer."""
-        return _allows(self.rules.allow_in, topic)
-
-    def may_go(self, topic: str) -> bool:
-        """Whether a message of this topic is sent to the peer."""
-        return _allows(self.rules.allow_out, topic)
-
-
-def _allows(patterns: tuple[str, ...], topic: str) -> bool:
-    # as a rule all of them: asked for each message
-    return "#" in patterns or is_system_topic(topic) or any(topic_matches(one, topic) for one in patterns)
 
 
 class Forwarding:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from routing.errors import Refusal
 from routing.federation.assigning import Assigning
 from routing.federation.destinations import Destinations
-from routing.federation.forwarding import Peer
 from routing.federation.itineraries import Itineraries
+from routing.federation.peer import Peer
 from routing.federation.words import SEEN_TO_MAX, TOLD_MAX, DestinationWords
 from routing.lifecycle import Lifecycle
 from routing.names import is_server_name, parse_smuid

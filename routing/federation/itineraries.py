@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
-from routing.federation.forwarding import Peer
 from routing.federation.interest import Interest
 from routing.federation.known_wants import Touched
+from routing.federation.peer import Peer
 from routing.federation.topology import Topology
 from routing.federation.ways import Shut
 from routing.federation.words import SEEN_TO_MAX

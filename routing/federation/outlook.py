@@ -10,9 +10,10 @@ from typing import Final
 import msgspec
 
 from routing.federation.assignments import Assignments
-from routing.federation.forwarding import Forwarding, Peer
+from routing.federation.forwarding import Forwarding
 from routing.federation.interest import Interest
 from routing.federation.own_wants import OwnWants
+from routing.federation.peer import Peer
 from routing.federation.spreading import Spreading
 from routing.message import DEPTH_UNLIMITED, DeliveryMode
 from routing.names import is_system_topic, parse_address

@@ -4,7 +4,8 @@ What is remembered of it is in `routing.peering.removals`.
 """
 
 from routing.delivery import Deliveries
-from routing.federation.forwarding import Forwarding, Peer
+from routing.federation.forwarding import Forwarding
+from routing.federation.peer import Peer
 from routing.names import parse_smuid
 from routing.peering.decisions import DiscardRemoval, StoreRemoval, TellRemoved
 from routing.queue import COUNTER_BITS, CROSSES

@@ -10,9 +10,10 @@ from typing import Final
 
 from routing.federation.assigning import Assigning
 from routing.federation.destinations import Destinations
-from routing.federation.forwarding import Forwarding, Peer
+from routing.federation.forwarding import Forwarding
 from routing.federation.itineraries import Itineraries, Itinerary
 from routing.federation.known_wants import Touched
+from routing.federation.peer import Peer
 from routing.federation.topology import Topology
 from routing.federation.turns import Turns
 from routing.lifecycle import Lifecycle

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from routing.federation.allowance import Allowance
-from routing.federation.forwarding import Peer
 from routing.federation.own_leaves import OwnLeaves
+from routing.federation.peer import Peer
 from routing.federation.telling import EVERYTHING
 from routing.numbers import NUMBER_MAX
 from routing.peering.leaves import Hashes, NumberedBucket

@@ -38,10 +38,10 @@ import msgspec
 
 from routing.errors import Refusal
 from routing.federation.allowance import Allowance
-from routing.federation.forwarding import Peer
 from routing.federation.known_wants import KnownWants
 from routing.federation.missed import NEWS, Missed
 from routing.federation.news_peer import NewsPeer, as_told, in_controls
+from routing.federation.peer import Peer
 from routing.federation.saying import Saying, pieces
 from routing.federation.telling import EVERYTHING
 from routing.names import is_server_name

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
-from routing.federation.forwarding import Peer
 from routing.federation.known_wants import KnownWants, Touched
+from routing.federation.peer import Peer
 from routing.federation.ways import LinkEnd, Ways
 from routing.peering.copies import PeerRules
 from routing.peering.news import DESTINATIONS, KnownNews

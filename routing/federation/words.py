@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from routing.federation.forwarding import Peer
+from routing.federation.peer import Peer
 from routing.link.codec import DESTINATIONS_MAX
 from routing.peering.decisions import DestinationsWord, TellDestinations
 from routing.state import SiteState

@@ -1,0 +1,39 @@
+"""A peer of this site, as the rest of the federation knows it."""
+
+from routing.names import is_system_topic
+from routing.patterns import topic_matches
+from routing.peering.copies import PeerRules
+from routing.peering.news import Version
+
+
+class Peer:
+    """A site that this one links to, up or down.
+
+    Attributes:
+        has_removals: the number up to which it knows what was removed.
+        knows_destinations: it did so when the link was up last.
+        said: the version of its news that was known when the link came up last; None where none was.
+    """
+
+    __slots__ = ("has_removals", "knows_destinations", "name", "rules", "said", "up")
+
+    def __init__(self, name: str, rules: PeerRules) -> None:
+        self.name = name
+        self.rules = rules
+        self.up = False
+        self.has_removals = 0
+        self.knows_destinations = True
+        self.said: Version | None = None
+
+    def may_come(self, topic: str) -> bool:
+        """Whether a message of this topic is taken from the peer."""
+        return _allows(self.rules.allow_in, topic)
+
+    def may_go(self, topic: str) -> bool:
+        """Whether a message of this topic is sent to the peer."""
+        return _allows(self.rules.allow_out, topic)
+
+
+def _allows(patterns: tuple[str, ...], topic: str) -> bool:
+    # as a rule all of them: asked for each message
+    return "#" in patterns or is_system_topic(topic) or any(topic_matches(one, topic) for one in patterns)
