@@ -228,6 +228,15 @@ class TopicTree:
         node.topic = topic
         return is_new
 
+    def __contains__(self, topic: str) -> bool:
+        node = self._root
+        for level in topic.split("."):
+            found = node.children.get(level)
+            if found is None:
+                return False
+            node = found
+        return node.topic is not None
+
     def discard(self, topic: str) -> None:
         """Take a topic out; one that is not there changes nothing."""
         levels = topic.split(".")

@@ -58,7 +58,7 @@ from routing.peering.decisions import (
     TellWants,
 )
 from routing.peering.news import DESTINATIONS, NEWS
-from routing.peering.wants import PATTERNS
+from routing.peering.wants import PATTERNS, WANTS_FROM_NEWS
 from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED
 
 _log = logging.getLogger(__name__)
@@ -207,8 +207,10 @@ class Federating:
             self.links.acknowledge(d.peer, d.unit.session, [d.unit.number], d.outcome, d.reason)
 
     def _tell_interest(self, d: TellInterest) -> None:
-        if d.whole:
+        if d.opens:
             self._open(d.peer)
+            if not d.whole:
+                return
         for first in range(0, max(len(d.changes), 1), CHANGES_MAX):
             changes = d.changes[first : first + CHANGES_MAX]
             more = first + CHANGES_MAX < len(d.changes)
@@ -245,11 +247,11 @@ class Federating:
         told = NewsTold(
             signed.statement, signed.certificate, signed.signature, age_s=age_s, buckets=d.buckets
         )
-        self._tell(d.peer, "news", told)
+        self._tell(d.peer, "news", told, d.number)
 
     def _tell_wants(self, d: TellWants) -> None:
         said = d.news.statement
-        self._tell(d.peer, "wants", WantsTold(said.site, said.boot, said.number, d.buckets))
+        self._tell(d.peer, "wants", WantsTold(said.site, said.boot, said.number, d.buckets), d.number)
 
     def _tell(self, peer: str, kind: str, value: msgspec.Struct, reference: int | None = None) -> bool:
         if self.links is None or peer not in self._waiting:
@@ -328,6 +330,7 @@ class Federating:
             knows_patterns=PATTERNS in agreement.features,
             knows_news=NEWS in agreement.features,
             knows_destinations=DESTINATIONS in agreement.features,
+            wants_from_news=WANTS_FROM_NEWS in agreement.features,
         )
 
     def link_down(self, peer: str, reason: str) -> None:
@@ -377,7 +380,7 @@ class Federating:
         elif unit.kind == "removed":
             self._door.removal_arrived(peer, unit.reference)
         elif unit.kind in ("news", "wants"):
-            self._door.news_arrived(peer)
+            self._door.news_arrived(peer, unit.reference, taken=settled.outcome == "accepted")
         elif unit.reference is not None:
             self._door.answer_arrived(peer, unit.reference)
 

@@ -17,7 +17,7 @@ from routing.errors import Refusal
 from routing.federation.outlook import DOWN
 from routing.names import check_topic
 from routing.peering.news import DESTINATIONS, NEWS
-from routing.peering.wants import PATTERNS
+from routing.peering.wants import PATTERNS, WANTS_FROM_NEWS
 
 
 def peers(
@@ -64,6 +64,8 @@ def _show(links: list[LinkStatus]) -> None:
                 )
             if NEWS not in link.features:
                 typer.echo(f"{link.peer} is told no news of sites: its smqpd is too old")
+            elif WANTS_FROM_NEWS not in link.features:
+                typer.echo(f"{link.peer} is told by its peers of all wants, as it takes none from news")
             if DESTINATIONS not in link.features:
                 typer.echo(
                     f"{link.peer} knows no destinations: what may come there goes wherever it is wanted"

@@ -110,6 +110,8 @@ class SiteLinks:
         else:
             self._transport.take(keys)
         if keys is not None:
+            # what is forgotten of peers, and what lay beyond them, is kept as if they had told it
+            self._broker.federating.peers_changed(self._peers)
             self._trust_news_by(keys)
         self._keys = keys or self._keys
         if self.manager is not None:

@@ -6,7 +6,9 @@ else it keeps it until somebody comes. While a handover is unanswered the messag
 may be the peer's already, and only the peer can say.
 
 A site that nobody could take it at hands it also to a peer that had it before; one with subscriptions that
-are merely busy does not, or two busy sites would pass it to and fro.
+are merely busy does not, or two busy sites would pass it to and fro. Nor does one that took it until now,
+while its news still says so: another such would send it here again. Nor does it go back to a peer that has
+not told yet, on a link that has come up, what it wants now.
 
 Where the next site on the way is down, the message waits for it, unless it can go round by a site that has
 not had it. A way back is taken only if it is the nearest of all, up or down: what is told of interest stays
@@ -18,6 +20,7 @@ So of each topic one is offered to it again now and then, and two more for each 
 room soon has them all, and one without is asked for little.
 """
 
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 from routing.decisions import Record
@@ -35,7 +38,12 @@ from routing.state import SiteState
 
 
 class Custody:
-    """Hands messages of mode ONE over."""
+    """Hands messages of mode ONE over.
+
+    Attributes:
+        waiting: topics of which some wait here, or did a while ago, and how far it was then from each peer to
+            who takes them; None where that was not the same for all.
+    """
 
     def __init__(
         self,
@@ -45,13 +53,17 @@ class Custody:
         deliveries: Deliveries,
         receipts: Receipts,
         interest: Interest,
+        still_says: Callable[[str], bool],
     ) -> None:
+        """`still_says`: whether news says that this site takes messages of a topic, as it did."""
         self._state = state
         self._lifecycle = lifecycle
         self._receipts = receipts
         self._forwarding = forwarding
         self._deliveries = deliveries
         self._interest = interest
+        self._still_says = still_says
+        self.waiting: dict[str, Mapping[str, int] | None] = {}
         self._denied: dict[tuple[str, str], dict[int, Copy]] = {}  # by peer and topic; some have ended since
 
     def hand_over(self, entry: Entry) -> bool:
@@ -63,6 +75,8 @@ class Custody:
             return False
         peer = self._nearest(copy)
         if peer is None:
+            topic, now = entry.topic.name, self.distances(entry)
+            self.waiting[topic] = now if self.waiting.get(topic, now) == now else None
             return False
         depth = onward(copy.depth)
         assert depth is not None
@@ -88,20 +102,28 @@ class Custody:
         if depth is None:
             return None
         topic = copy.entry.topic
+        keeps: bool | None = None
         found: list[tuple[bool, int, bool, bool, str]] = []  # what is new and up comes first
-        for name, distance in self._interest.distances(self._forwarding.want_of(copy.entry)).items():
+        for name, distance in self.distances(copy.entry).items():
             peer = self._forwarding.peers.get(name)
             if peer is None or not peer.may_go(topic.name) or not within(distance, depth):
                 continue
             if name in copy.denied_by:
                 continue
             had_it = name in copy.hops
-            if not (had_it and self._state.matching.is_taken(topic, "ONE")):
+            if had_it and keeps is None:
+                keeps = self._state.matching.is_taken(topic, "ONE") or self._still_says(topic.name)
+            if not (had_it and keeps):
                 found.append((had_it or not peer.up, distance, not peer.up, had_it, name))
         if not found:
             return None
         nearest = self._forwarding.peers[min(found)[-1]]
-        return nearest if nearest.up else None
+        may_go = nearest.up and (nearest.has_told or nearest.name not in copy.hops)
+        return nearest if may_go else None
+
+    def distances(self, entry: Entry) -> Mapping[str, int]:
+        """By peer, links from it to the nearest site that takes a message, or whose account it is for."""
+        return self._interest.distances(self._forwarding.want_of(entry))
 
     def acknowledged(self, copy: Copy, peer: str, answered: Answered, now: float) -> None:
         """Take a peer's answer to a handover: end the copy, which is the peer's now, or offer it again."""
@@ -169,10 +191,12 @@ class Custody:
     def pull(self, topic: str) -> None:
         """Hand over what waits here for a topic that somebody elsewhere takes now."""
         found = self._state.topics.get(topic)
-        if found is None:
+        first = found.shared.peek() if found is not None else None
+        if found is None or first is None:
+            self.waiting.pop(topic, None)
             return
-        first = found.shared.peek()
-        if first is None or not self._interest.distances(self._forwarding.want_of(first)):
+        now = self.waiting[topic] = self.distances(first)
+        if not now:
             return
         for entry in list(found.shared):
             # whoever could take it here would have it

@@ -15,18 +15,25 @@ ways         the ways to all sites
 topology     what is known of their links and wants
 arriving     what becomes of a copy that comes
 custody      mode ONE
-interest     who wants what, beyond each peer
+wanting      what peers and news tell of wants, and what comes of it
+pulling      what is held goes where it is wanted now
+interest     who wants what, beyond each peer, as peers tell
+extent       how far that can be
+nearest      the same by news
 own_wants    what this site wants
-telling      what each peer is told of all that
+telling      what peers are told of all that
+interest_peer    what one of them has been told
 outlook      what others may read of all this
 assignments  which peer would see to which destination, and why
 enquiry      questions that travel over the links
 spreading    how news comes to all sites
 news_peer    what a peer has of it, and may be told
+refused_news what peers would not have of it
 own_leaves   what this site says of its own
 saying       what it says of itself, and when
 known_wants  what the others want
 allowance    how often somebody may have something done
+news_allowances  how much of news peers may tell
 reach        how far sites are
 
 What crosses links, as values, is in `routing.peering`.
@@ -45,14 +52,18 @@ from routing.federation.forwarding import Forwarding
 from routing.federation.heard import DestinationsHeard
 from routing.federation.interest import Interest
 from routing.federation.itineraries import Itineraries
+from routing.federation.nearest import NearestByNews
 from routing.federation.outlook import Outlook
 from routing.federation.own_wants import OwnWants
 from routing.federation.peer import Peer
+from routing.federation.pulling import Pulling
 from routing.federation.removing import Removing
 from routing.federation.rerouting import Rerouting
 from routing.federation.spreading import Spreading
+from routing.federation.telling import InterestToPeers
 from routing.federation.topology import Topology
 from routing.federation.turns import Turns
+from routing.federation.wanting import Wanting
 from routing.federation.words import DestinationWords
 from routing.lifecycle import Lifecycle, advance
 from routing.message import DEPTH_UNLIMITED
@@ -62,10 +73,8 @@ from routing.peering.decisions import (
     AcknowledgeUnit,
     DestinationsWord,
     StoreCopy,
-    StoreInterest,
-    TellInterest,
 )
-from routing.peering.wants import InterestChange, is_of_pattern
+from routing.peering.wants import InterestChange
 from routing.queue import ONE, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
@@ -92,25 +101,34 @@ class Federation:
         self._deliveries = deliveries
         self._receipts = receipts
         self._crossing = state.crossing
-        self.interest = Interest(state.server, lambda: state.topics)
-        self.forwarding = Forwarding(state, self.interest, recall, lambda copy: self._turns.puts_off(copy))
-        self.spreading = Spreading(
+        peers: dict[str, Peer] = {}
+        self.spreading = spreading = Spreading(
             state,
-            self.forwarding.peers,
+            peers,
             lambda: self.topology.links_changed(),
             lambda: self.topology.up_changed(),
             lambda: self.topology.wants_changed(),
+            lambda peer, site: self.telling.refusal_changed(peer, site),
+            lambda site, is_doubted: self._wanting.forgetting(site, is_doubted),
+            lambda name: self._wanting.settled(name),
         )
-        self.known_wants = self.spreading.wants
-        self.topology = Topology(
-            state.server,
-            self.forwarding.peers,
-            self.spreading.known,
-            self.known_wants,
-            self.spreading.doubted,
+        self.known_wants = spreading.wants
+        self.topology = Topology(state.server, peers, spreading.known, self.known_wants, spreading.doubted)
+        nearest = NearestByNews(state.server, peers, self.topology)
+        self.interest = Interest(state.server, nearest)
+        self.telling = InterestToPeers(
+            self.interest,
+            nearest,
+            spreading.says,
+            spreading.refused_by,
+            lambda name: name in peers and peers[name].up,
+            lambda: state.topics,
+        )
+        self.forwarding = Forwarding(
+            state, peers, self.interest, recall, lambda copy: self._turns.puts_off(copy)
         )
         self._itineraries = Itineraries(
-            state.server, self.forwarding.peers, self.interest, self.topology, state.crossing.by_topic
+            state.server, peers, self.interest, self.topology, state.crossing.by_topic
         )
         self._words = DestinationWords(state, self.forwarding.peers)
         turns = self._turns = Turns(state.crossing, self.topology)
@@ -148,7 +166,30 @@ class Federation:
             self._own_wants,
             Assignments(state.server, self._itineraries, self.topology, self.spreading.known),
         )
-        self.custody = Custody(state, lifecycle, self.forwarding, deliveries, receipts, self.interest)
+        self.custody = Custody(
+            state, lifecycle, self.forwarding, deliveries, receipts, self.interest, spreading.still_says
+        )
+        pulling = Pulling(
+            state.crossing,
+            self.interest,
+            nearest,
+            self.topology,
+            self._itineraries,
+            self.forwarding,
+            self.destinations,
+            self.custody,
+        )
+        self._wanting = Wanting(
+            state,
+            peers,
+            spreading,
+            self.topology,
+            nearest,
+            self.interest,
+            self.telling,
+            self._itineraries,
+            pulling,
+        )
         self.removing = Removing(state, self.forwarding, deliveries)
         self._arriving = Arriving(state, lifecycle, self.forwarding, self.destinations, deliveries, receipts)
 
@@ -168,10 +209,9 @@ class Federation:
         """Forget a peer: nothing is kept for it any more, and nothing waits for its link."""
         if self.forwarding.peers.pop(name, None) is None:
             return
-        self.interest.peer_removed(name)
+        self._wanting.peer_removed(name)
         self.spreading.peer_removed(name)
         self.rerouting.peer_removed(name)
-        self._state.out.append(StoreInterest(name, [], whole=True))
         self.forwarding.link_down(name)
         self._give_up(name, now)
         self._receipts.forget_peer(name, now)
@@ -189,7 +229,7 @@ class Federation:
             else:
                 before, known.rules = known.rules, rules
                 self.topology.links_changed()
-                self.interest.set_rules(name, rules.allow_in)
+                self.telling.set_rules(name, rules.allow_in)
                 self.spreading.note_rules(name, before)
                 self._apply_rules(known, now)
         sent_to = {name for copy in self._crossing.by_id.values() for name in copy.forwards}
@@ -237,6 +277,7 @@ class Federation:
         knows_patterns: bool = True,
         knows_news: bool = True,
         knows_destinations: bool = False,
+        wants_from_news: bool = False,
     ) -> None:
         """Begin with a link: repeat what is unanswered, tell what is wanted, and what was removed.
 
@@ -245,6 +286,7 @@ class Federation:
             knows_patterns: the peer can be told of patterns.
             knows_news: the peer can be told news of sites.
             knows_destinations: the peer sees to the destinations that a copy names.
+            wants_from_news: the peer takes from news what sites want, and is told besides what that lacks.
         """
         peer = self.forwarding.peers[name]
         peer.up = True
@@ -252,9 +294,8 @@ class Federation:
         peer.said = news.statement.version if news is not None else None
         peer.knows_destinations = knows_destinations
         self.topology.up_changed()
-        self.interest.link_up(name, peer.rules.allow_in, knows_patterns=knows_patterns)
-        self._note_who_is_told_topics()
-        self._state.out.append(TellInterest(name, self.interest.tell(name), whole=True))
+        peer.wants_from_news = wants_from_news and knows_news
+        self._wanting.link_up(peer, knows_patterns=knows_patterns)
         self.removing.link_up(peer, restarted=restarted)
         self.spreading.link_up(name, knows_news=knows_news)
         self._receipts.repeat(name)
@@ -273,24 +314,13 @@ class Federation:
         if peer is not None:
             peer.up = False
             self.forwarding.link_down(name)
-            self.interest.link_down(name)
+            self._wanting.link_down(name)
             self.spreading.link_down(name)
             self.topology.up_changed()
-            self._note_who_is_told_topics()
-
-    def _note_who_is_told_topics(self) -> None:
-        """Where patterns have to be told as topics, those that begin to be there are told, too.
-
-        Matching is told so here, and not when it is made: most sites never need it, and what it would be
-        given is made of the site's state, which has the matching.
-        """
-        self._state.matching.begun = self.interest.note_topic if self.interest.tells_topics else None
 
     def tell_interest(self) -> None:
-        """Tell every peer that is up what has changed for it since the last time."""
-        for name in self.interest.untold:
-            if changes := self.interest.tell(name):
-                self._state.out.append(TellInterest(name, changes, whole=False))
+        """See `Wanting`."""
+        self._wanting.tell()
 
     def see_to_destinations(self) -> None:
         """See that copies are on their way to all destinations, and tell peers of those that have them."""
@@ -340,24 +370,8 @@ class Federation:
         self._receipts.answered(peer, query)
 
     def hear_interest(self, name: str, told: Collection[InterestChange], *, whole: bool) -> int:
-        """Note what a peer wants. Returns how much of it is passed over, see `Interest.admitted`."""
-        if name not in self.forwarding.peers:
-            return 0
-        changes = self.interest.admitted(name, told, whole=whole)
-        self._state.out.append(StoreInterest(name, changes, whole))
-        nearer = self.interest.hear(name, changes, whole=whole)
-        self._itineraries.interest_changed()
-        for way, want in nearer:
-            if want[0] == "SERVER":
-                self.custody.reached(want[1])
-                continue
-            topics = list(self._crossing.topics.under(want[1])) if is_of_pattern(want) else (want[1],)
-            for topic in topics:
-                if want[0] == "ONE":
-                    self.custody.pull(topic)
-                elif (peer := self.forwarding.peers.get(way)) is not None:
-                    self.destinations.pull(peer, topic)
-        return len(told) - len(changes)
+        """See `Wanting`."""
+        return self._wanting.hear(name, told, whole=whole)
 
     def hear_receipt(self, now: float, peer: str, query: int, due: int, have: int, *, closed: bool) -> None:
         """Note how many have a message at a peer and beyond. Raises Refusal for counts that cannot be."""

@@ -52,6 +52,7 @@ class Forwarding:
     def __init__(
         self,
         state: SiteState,
+        peers: dict[str, Peer],
         interest: Interest,
         recall: Callable[[str], Seen | None],
         puts_off: Callable[[Copy], bool],
@@ -62,7 +63,7 @@ class Forwarding:
         self._recall = recall
         self._puts_off = puts_off
         self._put_off: dict[str, set[int]] = {}  # by peer, ids of entries
-        self.peers: dict[str, Peer] = {}
+        self.peers = peers
         self._crossing = state.crossing
         self.seen: dict[str, Seen] = {}
 

@@ -148,7 +148,7 @@ class Itineraries:
         return (
             topology.has_news(site)
             or topology.ways.is_linked(site)
-            or bool(self._interest.distances(("SERVER", site)))
+            or bool(self._interest.told(("SERVER", site)))
         )
 
     # -- who wants it only now --------------------------------------------------------------------
@@ -209,7 +209,7 @@ class Itineraries:
     def _find_late(self, topic: str, depth: int, found: Itinerary) -> Iterator[str]:
         want: Want = ("ALL", topic)
         is_own = self._interest.is_own(want)
-        for name, distance in self._interest.distances(want).items():
+        for name, distance in self._interest.told(want).items():
             peer = self._peers.get(name)
             if peer is None or not peer.may_go(topic) or not within(distance + 1, depth):
                 continue

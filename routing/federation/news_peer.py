@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from routing.federation.telling import EVERYTHING
+from routing.federation.interest_peer import EVERYTHING
 from routing.patterns import overlap
 from routing.peering.leaves import (
     BEGINNING_BYTES,
@@ -30,13 +30,15 @@ class NewsPeer:
     Attributes:
         has: the latest that the peer is known to have, by site.
         is_open: it has said which it has.
+        is_unsettled: see `unsettle`.
     """
 
     def __init__(self) -> None:
         self.has: dict[str, Version] = {}
-        self.is_open = False
+        self.is_open = self.is_unsettled = False
         self._buckets: dict[str, dict[int, bytes]] = {}  # hashes, or how they begin, by site
         self._told = self._arrived = 0  # controls
+        self._settles_at = 0
         self._answer_ends = 0  # of those that it was told, with this one
 
     def note_told(self) -> None:
@@ -50,6 +52,18 @@ class NewsPeer:
     def note_answered(self) -> None:
         """All that it lacks by its own word has been told to it."""
         self._answer_ends = self._told
+
+    def unsettle(self) -> None:
+        """What news does not explain is to be told to it once it has acknowledged what it has been told."""
+        self.is_unsettled = True
+        self._settles_at = self._told
+
+    def settle(self) -> bool:
+        """Whether that is to be told now."""
+        if not self.is_unsettled or self._arrived < self._settles_at:
+            return False
+        self.is_unsettled = False
+        return True
 
     @property
     def is_answering(self) -> bool:

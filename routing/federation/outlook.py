@@ -89,7 +89,7 @@ class Outlook:
         """How many topics and patterns a site wants, as far as is known; None where it does not say."""
         return self._own_wants.count if site == self._server else self.known_wants.count(site)
 
-    def distances(self, want: Want) -> dict[str, int]:
+    def distances(self, want: Want) -> Mapping[str, int]:
         """By peer, links from it to the nearest site that wants this; see `Interest.distances`."""
         return self._interest.distances(want)
 
@@ -136,7 +136,7 @@ def _why_not(peer: Peer, want: Want, distance: int | None, depth: int | None, ho
     return "" if peer.up else LINK_DOWN
 
 
-def _nearest(found: list[Way], distances: dict[str, int]) -> list[Way]:
+def _nearest(found: list[Way], distances: Mapping[str, int]) -> list[Way]:
     """One way is gone, the nearest."""
     fit = [(distances[way.peer], way.peer) for way in found if not way.why]
     chosen = min(fit)[1] if fit else ""

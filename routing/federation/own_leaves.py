@@ -7,7 +7,9 @@ site passes for one that wants each topic that falls into it, and says of all ot
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
-from routing.federation.telling import EVERYTHING
+from routing.federation.interest_peer import EVERYTHING
+from routing.message import MODES
+from routing.patterns import is_pattern
 from routing.peering.copies import PeerRules
 from routing.peering.leaves import (
     BUCKET_BYTES_MAX,
@@ -37,12 +39,18 @@ class OwnLeaves:
 
     Attributes:
         hashes: of the buckets, as they were sealed.
+        unsealed: what is wanted since.
+        gone: what was wanted when they were sealed, and is not any more.
+        gone_patterns: those of mode ONE among them.
         is_changed: there is something to be sealed.
         has_new_rules: some of that are rules of links.
     """
 
     def __init__(self) -> None:
         self.hashes: Hashes = {}
+        self.unsealed: set[Want] = set()
+        self.gone: set[Want] = set()
+        self.gone_patterns: set[str] = set()
         self.is_changed = self.has_new_rules = False
         self._secret = b""
         self._kinds: dict[str, set[str]] = {}  # modes, by name
@@ -72,6 +80,13 @@ class OwnLeaves:
             kinds.add(mode)
         else:
             kinds.discard(mode)
+        now, before = (self.unsealed, self.gone) if wanted else (self.gone, self.unsealed)
+        if want in before:
+            before.discard(want)
+        else:
+            now.add(want)
+        if want[0] == "ONE" and is_pattern(name):
+            (self.gone_patterns.add if want in self.gone else self.gone_patterns.discard)(name)
         if not kinds:
             del self._kinds[name]
             self._put((name, ""), None)
@@ -118,6 +133,9 @@ class OwnLeaves:
             self._weights[index], self._patterns[index] = bucket.weight, bucket.patterns
         self.hashes = {index: hash for index, hash in hashes.items() if hash}
         self._keep_back()
+        self.unsealed.clear()
+        self.gone.clear()
+        self.gone_patterns.clear()
         self._stale.clear()
         self.is_changed = self.has_new_rules = False
         return write_digest(self.hashes)
@@ -143,6 +161,18 @@ class OwnLeaves:
             elif index not in kept_back:
                 weight, patterns = weight_with, patterns_with
         self._kept_back = kept_back
+
+    @property
+    def kept_back(self) -> frozenset[int]:
+        """The numbers of the buckets that are, as they were sealed."""
+        return frozenset(self._kept_back)
+
+    def wants_in(self, index: int) -> Iterable[Want]:
+        """What is wanted now that falls into a bucket."""
+        for name, peer in self._leaves[index]:
+            for mode in MODES if not peer else ():
+                if mode in self._kinds[name]:
+                    yield mode, name
 
     def bucket(self, index: int) -> NumberedBucket:
         """One as it was sealed; empty where it is kept back."""

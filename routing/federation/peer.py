@@ -12,10 +12,21 @@ class Peer:
     Attributes:
         has_removals: the number up to which it knows what was removed.
         knows_destinations: it did so when the link was up last.
+        wants_from_news: likewise; it is told by interest only what news does not explain.
+        has_told: what it wants, besides news, since the link came up.
         said: the version of its news that was known when the link came up last; None where none was.
     """
 
-    __slots__ = ("has_removals", "knows_destinations", "name", "rules", "said", "up")
+    __slots__ = (
+        "has_removals",
+        "has_told",
+        "knows_destinations",
+        "name",
+        "rules",
+        "said",
+        "up",
+        "wants_from_news",
+    )
 
     def __init__(self, name: str, rules: PeerRules) -> None:
         self.name = name
@@ -23,6 +34,8 @@ class Peer:
         self.up = False
         self.has_removals = 0
         self.knows_destinations = True
+        self.wants_from_news = False
+        self.has_told = False
         self.said: Version | None = None
 
     def may_come(self, topic: str) -> bool:

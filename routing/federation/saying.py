@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from routing.federation.allowance import Allowance
+from routing.federation.interest_peer import EVERYTHING
 from routing.federation.own_leaves import OwnLeaves
 from routing.federation.peer import Peer
-from routing.federation.telling import EVERYTHING
 from routing.numbers import NUMBER_MAX
-from routing.peering.leaves import Hashes, NumberedBucket
+from routing.patterns import subscription_takes
+from routing.peering.leaves import Hashes, NumberedBucket, bucket_of
 from routing.peering.news import (
     KnownNews,
     LinkNews,
@@ -60,6 +61,10 @@ class Saying:
         self._notary: Notary | None = None
         self._features: tuple[str, ...] = ()
         self._leaves = OwnLeaves()
+        self._can_sign = True
+        self._put_off: set[Want] = set()
+        self._kept_back: frozenset[int] = frozenset()
+        self._changed: set[Want] | None = set()
         self._said: SiteNews | None = None
         self._last: Version = (state.boot, 0)  # as far as it knows
         self._said_at = NEVER
@@ -73,6 +78,7 @@ class Saying:
     def set_notary(self, notary: Notary, features: tuple[str, ...]) -> None:
         """Sign by this one; its certificate may be another one."""
         self._notary, self._features = notary, features
+        self._can_sign, self._changed = True, None
         self._leaves.set_secret(notary.secret)
         self._is_stale = True
         self.note_links()
@@ -90,18 +96,42 @@ class Saying:
 
     def note_links(self) -> None:
         """Say soon which links this site has: one, or a peer, has come or gone, or has other rules."""
-        if self._notary is not None:
-            self._due(self._quiet_until)
+        self._look()
 
     def note_want(self, want: Want, wanted: bool) -> None:
         """Say soon whether this site wants something."""
         self._leaves.set_want(want, wanted)
-        if self._notary is not None:
-            self._due(self._wants_quiet_until)
+        self._look()
 
-    def _due(self, at: float) -> None:
-        self.due_at = min(self.due_at, at)
-        self._state.wake_at = min(self._state.wake_at, self.due_at)
+    def _look(self) -> None:
+        """Find out at once when it can be said."""
+        if self._notary is not None:
+            self.due_at = NEVER
+            self._state.wake_at = min(self._state.wake_at, self.due_at)
+
+    def says(self, want: Want) -> bool:
+        """Whether news says, or is to say in a moment, that this site wants something, which it does."""
+        if not self.is_heard or want in self._put_off:
+            return False
+        return want[0] == "SERVER" or bucket_of(want[1]) not in self._kept_back
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether there is news of this site, or is to be in a moment."""
+        return self._notary is not None and self._can_sign
+
+    def still_says(self, topic: str) -> bool:
+        """Whether news says that this site takes messages of mode ONE of a topic by what it wants no more."""
+        gone = self._leaves.gone
+        if not gone:
+            return False
+        patterns = self._leaves.gone_patterns
+        return ("ONE", topic) in gone or any(subscription_takes(name, topic) for name in patterns)
+
+    def take_changed(self) -> set[Want] | None:
+        """The wants of which `says` has another answer than when this was asked before; None for all."""
+        changed, self._changed = self._changed, set()
+        return changed
 
     # -- what is said -----------------------------------------------------------------------------
 
@@ -125,13 +155,23 @@ class Saying:
                 due_at = min(due_at, self._quiet_until)
             if self._leaves.is_changed:
                 due_at = min(due_at, self._wants_quiet_until)
+        news = None
         if due_at > now:
             self.due_at = due_at
-            return None
-        news = self._say(now, self._notary, links)
-        if self._leaves.is_changed:
-            self._due(self._wants_quiet_until)
+        else:
+            news = self._say(now, self._notary, links)
+            if self._leaves.is_changed:
+                self.due_at = min(self.due_at, self._wants_quiet_until)
+        self._put_off_unsealed()
         return news
+
+    def _put_off_unsealed(self) -> None:
+        before, self._put_off = self._put_off, set(self._leaves.unsealed)
+        kept_back, self._kept_back = self._kept_back, self._leaves.kept_back
+        if self._changed is not None:
+            self._changed |= before ^ self._put_off
+            for index in kept_back ^ self._kept_back:
+                self._changed.update(self._leaves.wants_in(index))
 
     def _say(self, now: float, notary: Notary, links: tuple[LinkNews, ...]) -> KnownNews | None:
         is_sealed = self._is_stale or self._leaves.has_new_rules or now >= self._bytes_quiet_until
@@ -143,9 +183,13 @@ class Saying:
         if boot > NUMBER_MAX:  # whoever had its key has said the last that can be said
             return None
         self._last = boot, number
+        if is_sealed and self._changed is not None:
+            self._changed |= self._leaves.gone
         digest = self._leaves.seal() if is_sealed or self._said is None else self._said.wants
         statement = SiteNews(self._state.server, boot, number, links, digest, self._features)
         signed = notary.sign(write_statement(statement))
+        if (signed is not None) != self._can_sign:
+            self._can_sign, self._changed = signed is not None, None
         if signed is None:
             return None
         self._said = statement

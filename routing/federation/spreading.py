@@ -24,11 +24,9 @@ later news from its peers, and goes on above that, and both say so in their logs
 its name, which must not be, looks the same. Numbers follow the clock of the site, so that it uses none
 of them for something else meanwhile.
 
-What one site can make of others: a peer may have so many signatures looked at, and a site so often say
-something; beyond that its news is refused, and the next one, or who is asked for it, brings what was missed.
-Sites, wants and bytes are bounded, too. A site may say what is not so of itself alone: one that keeps back a
-bucket that it has signed passes for one that wants the topics that fall into it, and changes nothing for
-others.
+What one site can make of others is bounded, see `news_allowances`; so are sites, wants and bytes. A site may
+say what is not so of itself alone: one that keeps back a bucket that it has signed passes for one that wants
+the topics that fall into it, and changes nothing for others.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -37,13 +35,14 @@ from typing import Final
 import msgspec
 
 from routing.errors import Refusal
-from routing.federation.allowance import Allowance
+from routing.federation.interest_peer import EVERYTHING
 from routing.federation.known_wants import KnownWants
 from routing.federation.missed import NEWS, Missed
+from routing.federation.news_allowances import SITES_MAX, NewsAllowances
 from routing.federation.news_peer import NewsPeer, as_told, in_controls
 from routing.federation.peer import Peer
+from routing.federation.refused_news import RefusedNews
 from routing.federation.saying import Saying, pieces
-from routing.federation.telling import EVERYTHING
 from routing.names import is_server_name
 from routing.peering.copies import PeerRules
 from routing.peering.decisions import (
@@ -78,29 +77,8 @@ from routing.state import SiteState
 
 UNSIGNED: Final = "its site has not signed these wants"
 
-SITES_MAX: Final = 2_000
 BYTES_MAX: Final = 64 * 2**20
 """Of all news."""
-
-CHECKS_PER_S: Final = 100.0
-CHECKS_AT_ONCE: Final = 2.0 * SITES_MAX
-"""Signatures that one peer may have looked at: some 0.3 ms each. All that there is fits."""
-
-SAID_PER_S: Final = 1.0
-SAID_AT_ONCE: Final = 100.0
-"""Pieces that one site may say: twice what it does at most. The longest that can be counts as 76."""
-
-WANTS_PER_S: Final = 2.0**20
-WANTS_AT_ONCE: Final = 128.0 * 2**20
-"""Bytes of buckets that one peer may tell."""
-
-SITE_WANTS_PER_S: Final = 2.0**16
-SITE_WANTS_AT_ONCE: Final = 16.0 * 2**20
-"""Bytes of buckets that one site may change: twice what it does, and more than all that it may want."""
-
-ASKS_PER_S: Final = 0.2
-ASKS_AT_ONCE: Final = 20.0
-"""How often one peer may ask for what it lacks; not again before it has acknowledged the answer."""
 
 
 class Spreading:
@@ -115,6 +93,10 @@ class Spreading:
     Args:
         links_changed, up_changed, wants_changed: called when another site has said so, or is forgotten; the
             second where links are up or down, and nothing else of them has changed.
+        refusal_changed: called with a peer and a site when that peer would not have its news, or would now.
+        forgetting: called with a site of which the news is to be forgotten, and whether that is as it is not
+            attested any more.
+        settled: called with a peer that has said what news it has, and has answered for what it lacked.
     """
 
     def __init__(
@@ -124,10 +106,16 @@ class Spreading:
         links_changed: Callable[[], None],
         up_changed: Callable[[], None],
         wants_changed: Callable[[], None],
+        refusal_changed: Callable[[str, str], None],
+        forgetting: Callable[[str, bool], None],
+        settled: Callable[[str], None],
     ) -> None:
         self._links_changed = links_changed
         self._up_changed = up_changed
         self._wants_changed = wants_changed
+        self._refused = RefusedNews(refusal_changed)
+        self._forgetting = forgetting
+        self._settled = settled
         self.known: dict[str, KnownNews] = {}
         self.doubted: dict[str, float] = {}
         self._state = state
@@ -136,11 +124,7 @@ class Spreading:
         self.wants = KnownWants(state.server)
         self._saying = Saying(state, peers)
         self._links: dict[str, NewsPeer] = {}
-        self._checks: dict[str, Allowance] = {}  # by peer
-        self._wants_told: dict[str, Allowance] = {}  # bytes, by peer
-        self._asks: dict[str, Allowance] = {}  # by peer
-        self._sayings: dict[str, Allowance] = {}  # by site
-        self._wants_said: dict[str, Allowance] = {}  # bytes, by site
+        self._allowances = NewsAllowances()
         self._missed = Missed()
         self._turns: dict[str, int] = {}  # how often was asked for what is lacking, by site
         self._bytes = 0
@@ -153,12 +137,15 @@ class Spreading:
         self._notary = notary
         self._missed.hurry()
         refused = []
-        for site, known in list(self.known.items()):
+        for site, known in self.known.items():
             if (why := notary.refusal(site, known.signed)) is not None:
-                self._forget(site, is_doubted=True)
-                for peer in (known.source,) if known.source in self._links else self._links:
-                    self._missed.note(peer, site)
                 refused.append((site, why))
+        self._forget([site for site, _ in refused], is_doubted=True)
+        for peer, link in self._links.items():
+            for site, _ in refused:
+                self._missed.note(peer, site)
+            if refused and link.is_open:
+                self._state.out.append(TellKnownNews(peer, [self._has(site) for site, _ in refused]))
         self._saying.set_notary(notary, features)
         return refused
 
@@ -197,14 +184,14 @@ class Spreading:
     def link_down(self, name: str) -> None:
         """Forget what a peer has: its link is gone."""
         self._links.pop(name, None)
+        self._refused.link_down(name)
         self._missed.forget(name)
         self.note_links()
 
     def peer_removed(self, name: str) -> None:
         """Forget what is kept for a peer, which is none any more."""
         self.link_down(name)
-        for allowances in (self._checks, self._wants_told, self._asks):
-            allowances.pop(name, None)
+        self._allowances.forget_peer(name)
 
     def hear_known(self, now: float, peer: str, has: Collection[NewsVersion], *, more: bool) -> None:
         """A peer has this; `more`: it goes on. Raises Refusal for what cannot be.
@@ -216,20 +203,53 @@ class Spreading:
             return
         if len(link.has.keys() | {one.site for one in has}) > 2 * SITES_MAX or not all(map(_can_be, has)):
             raise Refusal(Refusal.TOO_MANY, f"news of more than {SITES_MAX} sites, or of what is none")
-        asks = self._asks.setdefault(peer, Allowance(ASKS_PER_S, ASKS_AT_ONCE))
-        if link.is_open and (link.is_answering or not asks.take(now)):
+        if link.is_open and (link.is_answering or not self._allowances.may_ask(now, peer)):
             return
+        is_first, refused = not link.is_open, self._refused.by(peer)
+        # who has forgotten a site, or does not trust it any more, keeps what peers seemed to tell of it
+        has_lost = any((one.boot, one.number) == (0, 0) and one.site not in refused for one in has)
         for one in has:
             link.set(one)
+            known, hashes = self.known.get(one.site), self._hashes(one.site)
+            if known is not None and not link.lacks(known):
+                parts = {NEWS, *hashes}.difference(link.lacking(one.site, hashes))
+                self._refused.note_has(peer, one.site, parts)
         if not more:
             link.is_open = True
             self._tell(peer, self.known.values())
             link.note_answered()
+            if is_first or has_lost:
+                link.unsettle()
+            self._look_whether_settled(peer, link)
 
-    def news_arrived(self, peer: str) -> None:
-        """A peer has acknowledged one `TellNews` or `TellWants`, whatever it makes of it."""
+    def news_arrived(self, peer: str, number: int, *, taken: bool) -> None:
+        """A peer has acknowledged one `TellNews` or `TellWants`; `taken`: and would have it."""
         if (link := self._links.get(peer)) is not None:
             link.note_arrived()
+            self._refused.note_answered(peer, number, taken=taken)
+            self._look_whether_settled(peer, link)
+
+    def _look_whether_settled(self, peer: str, link: NewsPeer) -> None:
+        is_said = self._state.server in self.known or not self._saying.is_heard
+        if is_said and link.settle():
+            self._settled(peer)
+
+    def refused_by(self, peer: str) -> frozenset[str]:
+        """The sites of which a peer has no news, as it would not have it, or what they want."""
+        refused = self._refused.by(peer)
+        return refused if self._saying.is_heard else refused | {self._state.server}
+
+    def says(self, peer: str, want: Want) -> bool:
+        """Whether a peer hears from the news of this site that it wants something, which it does."""
+        return self._state.server not in self._refused.by(peer) and self._saying.says(want)
+
+    def still_says(self, topic: str) -> bool:
+        """Whether this site takes no more what its news says that it does of a topic, of mode ONE."""
+        return self._saying.still_says(topic)
+
+    def take_changed(self) -> set[Want] | None:
+        """The wants of this site of which its news may say something else; None for all."""
+        return self._saying.take_changed()
 
     # -- what is heard ----------------------------------------------------------------------------
 
@@ -255,6 +275,7 @@ class Spreading:
             others: Iterable[str] = (peer,)
             refusal = ""
             if statement.version == known.statement.version:
+                self._refused.note_has(peer, site, (NEWS,))
                 known.said_at = max(known.said_at, said_at)
                 if self.wants.lacks(site):  # it came without them before, from one that has not got them
                     others = self._links
@@ -265,18 +286,18 @@ class Spreading:
             return refusal
         if said_at < now - self._state.settings.news_kept_s:
             return ""
-        if not self._checks.setdefault(peer, Allowance(CHECKS_PER_S, CHECKS_AT_ONCE)).take(now):
+        if not self._allowances.may_be_checked(now, peer):
             return self._miss(site, peer, "it tells more than it may")
         if (why := notary.refusal(site, signed)) is not None:
             return self._miss(site, peer, why)
         link.note(site, statement.version)
+        self._refused.note_has(peer, site, (NEWS,))
         if site == self._state.server:
             self._saying.pass_by(statement.version)
             return "this site has not said it: its store is that of a backup, or another site has its name"
         if not self._has_room(site, signed):
             return "no more sites, or no more bytes, are remembered"
-        sayings = self._sayings.setdefault(site, Allowance(SAID_PER_S, SAID_AT_ONCE))
-        if not sayings.take(now, pieces(signed)):
+        if not self._allowances.may_say(now, site, pieces(signed)):
             return self._miss(site, peer, "its site says something more often than it may")
         self._missed.note_news(site)
         news = KnownNews(statement, signed, said_at, peer)
@@ -307,23 +328,22 @@ class Spreading:
         site, refusal = known.statement.site, ""
         if site == self._state.server:
             return ""
-        told = self._wants_told.setdefault(peer, Allowance(WANTS_PER_S, WANTS_AT_ONCE))
-        said = self._wants_said.setdefault(site, Allowance(SITE_WANTS_PER_S, SITE_WANTS_AT_ONCE))
+        allowances = self._allowances
         for bucket in buckets:
-            if not told.take(now, len(bucket.data)):
+            if not allowances.may_tell(now, peer, len(bucket.data)):
                 refusal = self._miss(site, peer, "it tells more wants than it may", bucket.index)
                 continue
             is_lacking = self.wants.is_lacking(site, bucket.index)
             size = len(write_bucket(read_bucket(bucket.data))) if is_lacking else 0
-            if is_lacking and not said.take(now, size):
+            if is_lacking and not allowances.may_change(now, site, size):
                 why = "its site changes its wants more often than it may"
                 refusal = self._miss(site, peer, why, bucket.index)
                 continue
             taken = self.wants.take(site, bucket.index, bucket.data)
             if taken == "unsigned":
                 refusal = UNSIGNED
-                if is_lacking:
-                    said.give_back(size)  # so who passes on what it has not said takes nothing from it
+                if is_lacking:  # so who passes on what a site has not said takes nothing from it
+                    allowances.not_changed(site, size)
             elif taken == "misplaced":
                 refusal = "it is wanted in a bucket to which it does not belong"
             elif taken == "too much":
@@ -331,6 +351,7 @@ class Spreading:
             else:
                 self._links[peer].note_bucket(site, bucket.index, self.wants.hashes(site)[bucket.index])
                 self._missed.note_bucket(peer, site, bucket.index)
+                self._refused.note_has(peer, site, (bucket.index,))
             if taken in ("new", "more"):
                 self._state.out.append(StoreWants(site, self._bucket(site, bucket.index)))
             if taken == "more":
@@ -372,25 +393,31 @@ class Spreading:
             self._up_changed()
         return emptied
 
-    def _forget(self, site: str, *, is_doubted: bool = False) -> None:
-        known = self.known.pop(site)
-        self._bytes -= known.signed.size
-        for allowances in (self._sayings, self._wants_said):
-            allowances.pop(site, None)
-        if is_doubted:
-            self.doubt(site, known.said_at)
-        self._state.out.append(DiscardNews(site))
-        if self.wants.forget(site):
-            self._state.out.append(DiscardWants(site))
-        self._note_gone(site)
-        self._links_changed()
-        self._wants_changed()
+    def _forget(self, sites: Iterable[str], *, is_doubted: bool = False) -> None:
+        gone = list(sites)
+        for site in gone:
+            self._forgetting(site, is_doubted)
+        for site in gone:
+            known = self.known.pop(site)
+            self._bytes -= known.signed.size
+            self._allowances.forget_site(site)
+            if is_doubted:
+                self.doubt(site, known.said_at)
+            self._refused.forget(site)
+            self._state.out.append(DiscardNews(site))
+            if self.wants.forget(site):
+                self._state.out.append(DiscardWants(site))
+            self._note_gone(site)
+        if gone:
+            self._links_changed()
+            self._wants_changed()
 
     def _note_gone(self, site: str) -> None:
         """Nobody keeps what a site wants no more, which has the same hash when it is wanted again."""
         hashes = self._hashes(site)
         for link in self._links.values():
             link.note_gone(site, hashes)
+        self._refused.keep(site, hashes)
 
     def doubt(self, site: str, said_at: float) -> None:
         """Count a site as being there, though nothing is known of it: clocks or authorities may be wrong."""
@@ -409,19 +436,28 @@ class Spreading:
                 continue
             link.note(site, news.statement.version)
             first, *rest = in_controls(self._for(peer, news, lacking))
-            self._put(TellNews(peer, news, first))
+            self._put(TellNews, peer, news, first, (NEWS,))
             for each in rest:
-                self._put(TellWants(peer, news, each))
+                self._put(TellWants, peer, news, each)
 
     def _tell_buckets(self, peer: str, news: KnownNews, indexes: Iterable[int]) -> None:
         """Tell these buckets of news that a peer has."""
         for each in in_controls(self._for(peer, news, indexes)):
             if each:
-                self._put(TellWants(peer, news, each))
+                self._put(TellWants, peer, news, each)
 
-    def _put(self, telling: TellNews | TellWants) -> None:
-        self._links[telling.peer].note_told()
-        self._state.out.append(telling)
+    def _put(
+        self,
+        tell: type[TellNews | TellWants],
+        peer: str,
+        news: KnownNews,
+        buckets: tuple[NumberedBucket, ...],
+        parts: tuple[int, ...] = (),
+    ) -> None:
+        self._links[peer].note_told()
+        indexes = (bucket.index for bucket in buckets)
+        number = self._refused.note_told(peer, news.statement.site, (*parts, *indexes))
+        self._state.out.append(tell(peer, news, buckets, number))
 
     def _for(self, peer: str, news: KnownNews, indexes: Iterable[int]) -> Iterable[NumberedBucket]:
         """Those of these buckets that are here, as the rules of the link with a peer let them be told."""
@@ -451,15 +487,21 @@ class Spreading:
         """Say what is due to be said of this site."""
         if (news := self._saying.tick(now)) is not None:
             self._keep(news)
-            for peer in self._links:
+            for peer, link in self._links.items():
                 self._tell(peer, [news])
+                if link.is_unsettled:
+                    link.unsettle()  # this, too, is to have come
+        for peer, link in self._links.items():
+            self._look_whether_settled(peer, link)
 
     def forget(self, now: float) -> None:
         """Each minute: forget the sites of which nothing has come for too long, ask for what is lacking."""
         before = now - self._state.settings.news_kept_s
-        for site, known in list(self.known.items()):
-            if known.said_at < before and site != self._state.server:
-                self._forget(site)
+        self._forget(
+            site
+            for site, known in self.known.items()
+            if known.said_at < before and site != self._state.server
+        )
         for site in [site for site, said_at in self.doubted.items() if said_at < before]:
             del self.doubted[site]
         self._ask()

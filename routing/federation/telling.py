@@ -1,97 +1,277 @@
-"""What each peer is told of wants, so that it hears of every change once, in words that it knows.
+"""What peers are told of wants: what this site wants, and what others do of which they could not know.
 
-    a topic, a server       as it is
-    a pattern               its overlaps with what may come over the link; nothing where there are none
-    to a peer that knows no patterns    in its place each topic that there is and that it takes
+A peer that takes wants from news is told what that does not explain:
 
-So one thing that is told can stand for several wants: told is the least of their distances.
+    what this site wants and its news does not say yet, as it does so less often than wants come and go
+    what is wanted by sites of which the peer would not have the news, or what they want
+    what peers that are told so themselves tell of others: of an earlier version, or as above
+
+and where news comes to explain it, it is told that there is nothing any more, by all at about the same time.
+So a want that comes or goes travels in news alone, once over each link and direction, and is not counted up
+in circles of sites. Other peers are told everything, as news has it, too.
+
+While a site is there that says no news, nothing that peers tell passes for explained: what is wanted there
+could be hidden by what others want that are as near, and known to those alone who are nearer to these.
 """
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from routing.patterns import TopicTree, is_pattern, overlap
-from routing.peering.wants import Want
+from routing.federation.interest import Interest
+from routing.federation.interest_peer import EVERYTHING, InterestPeer
+from routing.federation.known_wants import Touched
+from routing.federation.nearest import EVERY_SITE, NearestByNews
+from routing.federation.ways import NOBODY
+from routing.message import MODES
+from routing.patterns import TopicTree, is_pattern, subscription_takes
+from routing.peering.wants import DISTANCE_MAX, InterestChange, Want, is_of_pattern
 
-EVERYTHING: Final = ("#",)
+TOPICS_TOLD_MAX: Final = 10_000
+"""Topics that stand for patterns to peers that know none."""
 
 
-class InterestPeer:
-    """A peer that is told of wants, while its link is up.
+class InterestToPeers:
+    """Tells peers that are up.
 
     Args:
-        knows_patterns: it does not belong to an earlier version.
-        may_come: patterns of the topics that may come from it.
-        topics: those that there are, of which peers that know no patterns are told.
-
-    Attributes:
-        told: distances, as they were told last.
-        stale: what may have changed since.
-        gone: patterns that nobody has wanted for a while since.
+        interest: what is wanted, here and as peers tell.
+        nearest: what is wanted by news.
+        says: whether a peer hears from the news of this site that it wants something.
+        refused: the sites of which a peer would not have the news, or what they want.
+        is_up: whether there is a link with a peer.
+        topics: those that there are at this site.
     """
 
-    def __init__(self, may_come: tuple[str, ...], topics: TopicTree, *, knows_patterns: bool) -> None:
-        self.knows_patterns = knows_patterns
-        self.told: dict[Want, int] = {}
-        self.stale: set[Want] = set()
-        self.gone: set[str] = set()
+    def __init__(
+        self,
+        interest: Interest,
+        nearest: NearestByNews,
+        says: Callable[[str, Want], bool],
+        refused: Callable[[str], frozenset[str]],
+        is_up: Callable[[str], bool],
+        topics: Callable[[], Iterable[str]] = tuple,
+        distance_max: int = DISTANCE_MAX,
+    ) -> None:
+        self._interest = interest
+        self._nearest = nearest
+        self._says = says
+        self._refused = refused
+        self._is_up = is_up
         self._topics = topics
-        self._may_come = may_come
-        self._overlaps: dict[str, tuple[str, ...]] = {}
-        self._overlapped_by: dict[str, set[str]] = {}
+        self._distance_max = distance_max
+        self._links: dict[str, InterestPeer] = {}
+        self._told_topics = TopicTree()
+        self._told_topics_count = 0
+        self._is_complete = False
+        interest.listener = self._changed
+
+    # -- what changes -----------------------------------------------------------------------------
+
+    def _changed(self, want: Want, is_new_pattern: bool) -> None:
+        if is_new_pattern:
+            self._note_topics_of(want[1])
+        self.mark(want)
 
     def mark(self, want: Want) -> None:
-        """Note that the distance of a want may have changed."""
-        kind, name = want
-        if kind == "SERVER" or not is_pattern(name):
-            self.stale.add(want)
-        elif not self.knows_patterns:
-            self.stale.update((kind, topic) for topic in self._topics.under(name))
-        else:
-            self.stale.update((kind, text) for text in self._overlaps_of(name))
+        """Note that of a want there may be something else to tell, though it is as it was."""
+        for link in self._links.values():
+            link.mark(want)
 
-    def stands_for(self, told: Want, covering: Callable[[Want], Iterable[str]]) -> Iterable[Want]:
-        """The wants of which the peer is told by this; `covering` has the patterns that take a topic."""
-        kind, name = told
-        if kind == "SERVER" or (self.knows_patterns and self._may_come == EVERYTHING):
-            return (told,)
-        if not self.knows_patterns:
-            return (told, *((kind, text) for text in covering(told)))
-        overlapped = ((kind, text) for text in self._overlapped_by.get(name, ()))
-        return overlapped if is_pattern(name) else (told, *overlapped)
-
-    def _overlaps_of(self, pattern: str) -> tuple[str, ...]:
-        if self._may_come == EVERYTHING:
-            return (pattern,)
-        found = self._overlaps.get(pattern)
-        if found is None:
-            shared = (overlap(pattern, each) for each in self._may_come)
-            found = tuple(dict.fromkeys(each for each in shared if each is not None))
-            self._overlaps[pattern] = found
-            for text in found:
-                self._overlapped_by.setdefault(text, set()).add(pattern)
-        return found
-
-    def all_told(self, is_wanted: Callable[[str], bool]) -> None:
-        """Note that the peer knows all: nothing need be known of patterns that nobody wants any more."""
-        self.stale.clear()
-        for pattern in self.gone:
-            if not is_wanted(pattern):
-                self._forget(pattern)
-        self.gone.clear()
-
-    def _forget(self, pattern: str) -> None:
-        for text in self._overlaps.pop(pattern, ()):
-            by = self._overlapped_by[text]
-            by.discard(pattern)
-            if not by:
-                del self._overlapped_by[text]
-
-    def set_rules(self, may_come: tuple[str, ...], wants: Iterable[Want]) -> None:
-        """The rules of the link have changed: tell all `wants` by the new ones."""
-        self.stale.update(want for want in self.told if want[0] != "SERVER")
-        self._may_come = may_come
-        self._overlaps.clear()
-        self._overlapped_by.clear()
+    def wants_changed(self, touched: Touched) -> None:
+        """Note what other sites say in news that they want, or want no more."""
+        wants: list[Want] = [("ALL", name) for name in touched.names]
+        wants += (("ONE", name) for name in touched.names_for_one)
+        lacking = [link for peer, link in self._links.items() if link.told or self._lacks(peer, link)]
         for want in wants:
+            if want in self._interest.heard:
+                self.mark(want)
+            else:
+                for link in lacking:
+                    link.mark(want)
+        if self.tells_topics:
+            for name in filter(is_pattern, touched.names | touched.names_for_one):
+                self._note_topics_of(name)
+
+    def ways_changed(self) -> None:
+        """Note that sites may be nearer by news than before, or further, or have come or gone."""
+        for want in filter(lambda want: want[0] == "SERVER", self._interest.heard):
             self.mark(want)
+        has_moved: Callable[[Want], bool] | None = None
+        for peer, link in self._links.items():
+            if self._lacks(peer, link):
+                for want in self._nearest.moved(peer, self._refused(peer)):
+                    link.mark(want)
+            if link.explained:
+                has_moved = has_moved or self._nearest.has_moved()
+                link.stale.update(filter(has_moved, link.explained))
+
+    def refusal_changed(self, peer: str, site: str) -> None:
+        """Note that a peer would not have the news of a site, or would now; of this one, too."""
+        link = self._links.get(peer)
+        if link is None:
+            return
+        refused = self._refused(peer)
+        for want in self._nearest.moved(peer, refused):
+            link.mark(want)
+        for want in self._nearest.wants_of((site,)):
+            link.mark(want)
+        if ("SERVER", site) in self._interest.own:
+            self.own_news_changed(peer)
+        if len(refused) <= 1:  # from now on it knows all, or has known all until now
+            for want in self._interest.heard:
+                link.mark(want)
+
+    def own_news_changed(self, peer: str) -> None:
+        """Note that a peer may hear from news what this site wants, and did not, or the other way round."""
+        if (link := self._links.get(peer)) is not None:
+            for want in itertools.chain(self._interest.own, self._nearest.moved(peer, self._refused(peer))):
+                link.mark(want)
+
+    def _lacks(self, peer: str, link: InterestPeer) -> bool:
+        """Whether a peer has to be told of some of what news has."""
+        return not link.wants_from_news or bool(self._refused(peer))
+
+    # -- topics in the place of patterns ----------------------------------------------------------
+
+    @property
+    def tells_topics(self) -> bool:
+        """Whether a peer that knows no patterns is linked to: `note_topic` is to be told of new topics."""
+        return any(not link.knows_patterns for link in self._links.values())
+
+    def note_topic(self, topic: str) -> None:
+        """Note that there is a topic: peers that know no patterns are told of it where a pattern takes it."""
+        is_taken = self._interest.covering(("ALL", topic)) or self._nearest.is_taken_by_pattern(topic)
+        if self._told_topics_count >= TOPICS_TOLD_MAX or not is_taken:
+            return
+        self._told_topics_count += self._told_topics.add(topic)
+        for link in self._links.values():
+            if not link.knows_patterns:
+                link.stale |= {("ALL", topic), ("ONE", topic)}
+
+    def _note_topics_of(self, pattern: str) -> None:
+        if self.tells_topics:
+            for topic in self._topics():
+                if subscription_takes(pattern, topic):
+                    self.note_topic(topic)
+
+    # -- links ------------------------------------------------------------------------------------
+
+    def link_up(
+        self,
+        peer: str,
+        may_come: tuple[str, ...] = EVERYTHING,
+        *,
+        knows_patterns: bool = True,
+        wants_from_news: bool = False,
+    ) -> None:
+        """Begin to tell a peer, or begin anew: everything that it could not know.
+
+        Args:
+            may_come: patterns of the topics that may come from the peer.
+            knows_patterns: it can be told of patterns.
+            wants_from_news: it takes from news what sites want.
+        """
+        link = self._links[peer] = InterestPeer(
+            may_come, self._told_topics, knows_patterns=knows_patterns, wants_from_news=wants_from_news
+        )
+        if not knows_patterns:
+            for topic in self._topics():
+                self.note_topic(topic)
+        self._nearest.forget(peer)
+        by_news = self._nearest.moved(peer, self._refused(peer)) if self._lacks(peer, link) else ()
+        for want in itertools.chain(self._interest.own, self._interest.heard, by_news):
+            link.mark(want)
+
+    def link_down(self, peer: str) -> None:
+        """Note that a link is gone for now: what its peer wants is kept, and is no way for mode ONE."""
+        self._links.pop(peer, None)
+        self._nearest.forget(peer)
+        if not self.tells_topics:
+            self._told_topics = TopicTree()
+            self._told_topics_count = 0
+
+    def up_changed(self, peer: str) -> None:
+        """Note that a link is up, or down: its peer is a way for mode ONE, or none."""
+        for want, heard in self._interest.heard.items():
+            if want[0] == "ONE" and peer in heard:
+                self.mark(want)
+
+    def set_rules(self, peer: str, may_come: tuple[str, ...]) -> None:
+        """Note that other topics may come from a peer."""
+        if (link := self._links.get(peer)) is not None:
+            patterns = filter(is_of_pattern, self._interest.own | self._interest.heard.keys())
+            link.set_rules(may_come, patterns)
+            if self._lacks(peer, link):
+                for want in self._nearest.wants_of(EVERY_SITE):
+                    link.mark(want)
+
+    # -- what is told -----------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Find out whether what is told has to be more, or less, as sites are there that say no news."""
+        is_complete = self._nearest.is_complete and all(map(self._nearest.tells, self._interest.sites))
+        if is_complete != self._is_complete:
+            self._is_complete = is_complete
+            for want in self._interest.heard:
+                self.mark(want)
+
+    @property
+    def untold(self) -> list[str]:
+        """Peers for which `tell` may have something."""
+        return [peer for peer, link in self._links.items() if link.stale]
+
+    def tell(self, peer: str) -> list[InterestChange]:
+        """What has changed for a peer since it was last asked, each once."""
+        link = self._links.get(peer)
+        if link is None or not link.stale:
+            return []
+        told = link.told
+        out = []
+        for want in sorted(link.stale):
+            stands_for = link.stands_for(want, self._interest.covering)
+            known = (self._distance_for(peer, link, each) for each in stands_for)
+            distance = min((each for each in known if each is not None), default=None)
+            if distance != told.get(want):
+                out.append(InterestChange(*want, distance))
+                if distance is None:
+                    del told[want]
+                else:
+                    told[want] = distance
+        link.all_told(self._is_wanted)
+        return out
+
+    def _is_wanted(self, pattern: str) -> bool:
+        by_news = (self._nearest.is_wanted((mode, pattern)) for mode in MODES)
+        return self._interest.is_wanted(pattern) or any(by_news)
+
+    def _distance_for(self, peer: str, link: InterestPeer, want: Want) -> int | None:
+        interest, from_news = self._interest, link.wants_from_news
+        if want in interest.own:
+            return None if from_news and self._says(peer, want) else 0
+        link.explained.discard(want)
+        refused = self._refused(peer) if from_news else NOBODY
+        knows_all = from_news and not refused and self._is_complete
+        bound = interest.bound(want)
+        known = [
+            distance + 1
+            for other, distance in interest.heard.get(want, {}).items()
+            if other != peer
+            and distance < bound
+            and (want[0] != "ONE" or self._is_up(other))
+            and not (knows_all and self._is_explained(link, other, want, distance, peer))
+        ]
+        if refused or not from_news:
+            by_pattern = not link.knows_patterns and want[1] in self._told_topics
+            by_news = self._nearest.from_here(want, peer, refused, by_pattern=by_pattern)
+            if by_news is not None:
+                known.append(by_news)
+        found = min(known, default=self._distance_max)
+        return found if found < self._distance_max else None
+
+    def _is_explained(self, link: InterestPeer, other: str, want: Want, distance: int, to: str) -> bool:
+        is_explained = self._nearest.explains(other, want, distance, to)
+        if is_explained:
+            self._nearest.look()
+            link.explained.add(want)
+        return is_explained

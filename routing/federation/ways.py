@@ -31,6 +31,11 @@ ASSIGNED_SITES_MAX: Final = 50_000
 
 Shut = frozenset[tuple[str, str]]
 
+NOBODY: Final = frozenset[str]()
+
+OPEN: Final[Shut] = frozenset()
+"""Of links: none that may not be crossed."""
+
 Assigned = tuple[Mapping[str, list[str]], list[str]]
 """By peer, what it is to see to; and what there is no way to."""
 
@@ -42,8 +47,6 @@ _Asked = tuple[
     tuple[tuple[str, tuple[str, ...]], ...],
     tuple[tuple[str, str], ...],
 ]
-
-_NONE: Final[Shut] = frozenset()
 
 NOWHERE: Final = -2
 """Less than any depth."""
@@ -87,6 +90,7 @@ class Ways:
 
     Attributes:
         peers: of this site, by name.
+        limited: the links, from and to, that not all topics may cross.
     """
 
     def __init__(
@@ -106,6 +110,8 @@ class Ways:
         self._assigned_sites = 0
         self._from: dict[str, dict[str, int]] = {}
         self._places: dict[str, dict[str, int]] = {}
+        self._towards: dict[tuple[str, Shut, bool], dict[str, int]] = {}
+        self._beyond: dict[tuple[str, Shut, bool, frozenset[str]], dict[str, int]] = {}
         self.peers = sorted(links.get(server, ()))
         self._bits = {peer: 1 << number for number, peer in enumerate(self.peers)}
         self._neighbours: dict[str, dict[str, None]] = {}
@@ -114,13 +120,13 @@ class Ways:
                 if peer not in links or site in links[peer]:
                     self._neighbours.setdefault(site, {})[peer] = None
                     self._neighbours.setdefault(peer, {})[site] = None
-        self._limited = [
+        self.limited: Shut = frozenset(
             (one, other)
             for site, said in links.items()
             for peer, end in said.items()
             if end.is_limited and peer in self._neighbours.get(site, ())
             for one, other in ((site, peer), (peer, site))
-        ]
+        )
 
     def __contains__(self, site: str) -> bool:
         return site in self._neighbours
@@ -131,15 +137,37 @@ class Ways:
 
     def shut(self, topic: str) -> Shut:
         """The links, from and to, that a message of a topic may not cross."""
-        if not self._limited:
-            return _NONE
+        if not self.limited:
+            return OPEN
         found = self._shut.get(topic)
         if found is None:
             if len(self._shut) >= REACHES_MAX:
                 self._shut.clear()
-            found = frozenset(link for link in self._limited if not self._may_cross(*link, topic))
+            found = frozenset(link for link in self.limited if not self._may_cross(*link, topic))
             self._shut[topic] = found
         return found
+
+    def towards(self, target: str, shut: Shut, *, up: bool) -> Mapping[str, int]:
+        """As `beyond`, from all sites to one."""
+        key = target, shut, up
+        found = self._towards.get(key)
+        if found is None:
+            if len(self._towards) >= REACHES_MAX:
+                self._towards.clear()
+            found, edge = {target: 0}, [target]
+            for site in edge:
+                for other in self._neighbours.get(site, ()):
+                    if other in found or other not in self._links or other == self._server:
+                        continue
+                    if (other, site) not in shut and (not up or self._is_up(other, site)):
+                        found[other] = found[site] + 1
+                        edge.append(other)
+            self._towards[key] = found
+        return found
+
+    def linked(self) -> Iterator[str]:
+        """The sites of which a link is up, see `is_linked`."""
+        return filter(self.is_linked, self._neighbours)
 
     def distances(self, peer: str) -> Mapping[str, int]:
         """Links from a peer to each other site, if all were up and let everything pass."""
@@ -152,6 +180,39 @@ class Ways:
                         found[other] = found[site] + 1
                         edge.append(other)
             self._from[peer] = found
+        return found
+
+    def beyond(
+        self, peer: str, shut: Shut, *, up: bool, without: frozenset[str] = NOBODY
+    ) -> Mapping[str, int]:
+        """Links from a peer to what a message that is given to it can reach without coming back here.
+
+        Or from this site itself.
+
+        Only over sites that say something of themselves: of others it is not known what they pass on.
+
+        Args:
+            shut: the links that it may not cross, that with the peer among them.
+            up: over links that are up at both ends alone; that with the peer may be down.
+            without: sites that it is not to come to either.
+        """
+        key = peer, shut, up, without
+        found = self._beyond.get(key)
+        if found is None:
+            if len(self._beyond) >= REACHES_MAX:
+                self._beyond.clear()
+            found = self._beyond[key] = {} if (self._server, peer) in shut else self._search_beyond(*key)
+        return found
+
+    def _search_beyond(self, peer: str, shut: Shut, up: bool, without: frozenset[str]) -> dict[str, int]:
+        found, edge = {peer: 0}, [peer]
+        for site in edge:
+            for other in self._neighbours.get(site, ()) if site in self._links else ():
+                if other in found or other == self._server or other in without or (site, other) in shut:
+                    continue
+                if not up or self._is_up(site, other):
+                    found[other] = found[site] + 1
+                    edge.append(other)
         return found
 
     def places(self, peer: str) -> Mapping[str, int]:

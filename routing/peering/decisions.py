@@ -51,12 +51,14 @@ class TellInterest(msgspec.Struct, gc=False):
     """Tell a peer what this site wants now.
 
     Attributes:
-        whole: what is not among the changes is not wanted: the first after a link has come up.
+        whole: what is not among the changes is not wanted, or is in news that the peer has.
+        opens: what follows was decided for a link that has come up.
     """
 
     peer: str
     changes: list[InterestChange]
     whole: bool
+    opens: bool = False
 
 
 class TellReceipt(msgspec.Struct, gc=False):
@@ -118,19 +120,22 @@ class TellNews(msgspec.Struct, gc=False):
 
     Attributes:
         buckets: of its leaves, those that the peer has not got, or as many of them as go into one control.
+        number: for `Spreading.news_arrived`.
     """
 
     peer: str
     news: KnownNews
-    buckets: tuple[NumberedBucket, ...] = ()
+    buckets: tuple[NumberedBucket, ...]
+    number: int
 
 
 class TellWants(msgspec.Struct, gc=False):
-    """Tell a peer buckets of a site of which it has the news."""
+    """Tell a peer buckets of a site of which it has the news; as `TellNews`."""
 
     peer: str
     news: KnownNews
     buckets: tuple[NumberedBucket, ...]
+    number: int
 
 
 class StoreCopy(msgspec.Struct, gc=False):

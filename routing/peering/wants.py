@@ -20,6 +20,9 @@ NAME_CHARACTERS_MAX: Final = 300
 PATTERNS: Final = "patterns"
 """What a site that knows patterns says among the features of its links."""
 
+WANTS_FROM_NEWS: Final = "wants-from-news"
+"""So says a site that takes from news what others want, and is told by interest only what is not in that."""
+
 WantKind = Literal["ALL", "ONE", "SERVER"]
 Distance = Annotated[int, msgspec.Meta(ge=0, le=DISTANCE_MAX)]
 Want = tuple[WantKind, str]

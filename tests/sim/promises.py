@@ -249,7 +249,7 @@ def _judge_wants(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None
     for name, other in sites.items():
         assert other.broker is not None
         own = {
-            (mode, each) for mode, each in other.broker._router.federation.interest._own if mode != "SERVER"
+            (mode, each) for mode, each in other.broker._router.federation.interest.own if mode != "SERVER"
         }
         if name == site.name:
             continue

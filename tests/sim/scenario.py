@@ -158,6 +158,7 @@ class Scenario(msgspec.Struct, frozen=True):
             lifted in the end.
         starts_again: once all is quiet all sites are killed, and judged after they have started again.
         name_destinations: sites that do.
+        take_wants_from_news: sites that do; others are told by their peers of all that is wanted.
     """
 
     seed: int
@@ -173,6 +174,7 @@ class Scenario(msgspec.Struct, frozen=True):
     window_units_max: int
     starts_again: bool
     name_destinations: frozenset[str]
+    take_wants_from_news: frozenset[str]
 
     @property
     def losses(self) -> list[Fault]:
@@ -251,6 +253,7 @@ def draw(seed: int, *, sites_max: int = SITES_MAX, profile: Profile = "all") -> 
         queue_messages_max=chance.randint(3, 12) if chance.random() < 0.15 else QUEUE_MESSAGES_MAX,
         starts_again=chance.random() < 0.3,
         name_destinations=_naming(random.Random(f"earlier {seed}"), sites),
+        take_wants_from_news=_naming(random.Random(f"wants {seed}"), sites),
         window_units_max=chance.choice([4_096, 4_096, 4_096, 2]),
     )
 

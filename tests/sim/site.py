@@ -66,9 +66,10 @@ class Site:
         queues: QueueSettings,
         chance: random.Random,
         clients: Callable[["Site"], Awaitable[None]],
+        without: tuple[str, ...],
         in_news: tuple[str, ...],
     ) -> None:
-        """`in_news`: what it says that it knows, beyond what smqpd does."""
+        """`without`: what smqpd does and it does not; `in_news`: what it says that it knows besides."""
         self.name = name
         self.machine = machine
         self.broker: Broker | None = None
@@ -79,6 +80,7 @@ class Site:
         self._network = network
         self._chance = chance
         self._clients = clients
+        self._features = *(feature for feature in OFFERED if feature not in without), *in_news
         self._in_news = in_news
         self._settings = Settings(
             site=SiteSettings(server_name=name, state_directory=machine.directory),
@@ -149,7 +151,7 @@ class Site:
                 broker,
                 self.name,
                 opened.boot,
-                (*OFFERED, *self._in_news),
+                self._features,
                 settings.links,
                 {peer.name: peer for peer in self._peers},
                 self._network.transport(self.name),

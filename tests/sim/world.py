@@ -11,6 +11,7 @@ import trio
 from daemon.link.peers_file import PeerEntry
 from daemon.settings import LinkSettings, QueueSettings
 from routing.peering.news import DESTINATIONS
+from routing.peering.wants import WANTS_FROM_NEWS
 from tests.sim import balance, machine, promises
 from tests.sim.clients import Clients
 from tests.sim.faults import Faults
@@ -74,6 +75,7 @@ class World:
             ),
             random.Random(f"links {name} {self.scenario.seed}"),
             self.clients.serve,
+            without=() if name in self.scenario.take_wants_from_news else (WANTS_FROM_NEWS,),
             in_news=(DESTINATIONS,) if name in self.scenario.name_destinations else (),
         )
 

@@ -26,6 +26,7 @@ from routing.peering.decisions import (
     TellWants,
 )
 from routing.peering.news import DESTINATIONS, Version
+from routing.peering.wants import InterestChange
 from routing.router import Router
 from routing.state import RouterSettings
 from routing.subscription import Consumer
@@ -58,6 +59,8 @@ class Federation:
         rows: by site, how often what is stored of a copy was to be written anew.
         news_carried: from, to, of which site, and the version, for each piece of news that a link carried.
         wants_carried: the same for buckets of wants that did not come with news.
+        interest_carried: from, to, and each change of interest that a link carried.
+        notaries: of those sites that say news.
     """
 
     def __init__(
@@ -67,10 +70,15 @@ class Federation:
         *,
         flood: bool = False,
         old: Collection[str] = (),
+        older: Collection[str] = (),
         rules: Mapping[tuple[str, str], PeerRules] = MappingProxyType({}),
     ) -> None:
-        """`old` sites know neither patterns nor news; `rules` are those of a site for a peer."""
+        """`old` sites know neither patterns nor news; `rules` are those of a site for a peer.
+
+        Of wants `older` sites hear from peers alone, and know everything else.
+        """
         self.old = old
+        self._told_all = {*old, *older}
         self.random = random.Random(seed)
         self.now = 1000.0
         self.names = sorted({name for link in links for name in link})
@@ -84,9 +92,11 @@ class Federation:
         self.rows: Counter[str] = Counter()
         self.news_carried: list[tuple[str, str, str, Version]] = []
         self.wants_carried: list[tuple[str, str, str, Version]] = []
+        self.interest_carried: list[tuple[str, str, InterestChange]] = []
         self.links: set[tuple[str, str]] = set()
         self.bulk: dict[tuple[str, str], list[Any]] = {}
         self.control: dict[tuple[str, str], deque[Any]] = {}
+        self.notaries = {name: NamedNotary(name) for name in self.names}
         for a, b in sorted(links):
             for one, other in ((a, b), (b, a)):
                 self.routers[one].federation.set_peer(other, rules.get((one, other), PeerRules(flood=flood)))
@@ -104,7 +114,11 @@ class Federation:
         for one, other in ((a, b), (b, a)):
             knows = other not in self.old and one not in self.old
             self.routers[one].federation.link_up(
-                other, knows_patterns=knows, knows_news=knows, knows_destinations=knows
+                other,
+                knows_patterns=knows,
+                knows_news=knows,
+                knows_destinations=knows,
+                wants_from_news=not self._told_all.intersection((one, other)),
             )
             self.take(one)
 
@@ -121,8 +135,7 @@ class Federation:
         """From now on all sites but those that are old say what links they have, and that they know this."""
         for name in self.names:
             if name not in self.old:
-                notary = NamedNotary(name)
-                self.routers[name].federation.spreading.set_notary(notary, features)
+                self.routers[name].federation.spreading.set_notary(self.notaries[name], features)
         self.pass_time(0.0)
 
     def pass_time(self, seconds: float) -> None:
@@ -140,7 +153,10 @@ class Federation:
 
     def subscribe(self, site: str, topic: str = "t", channel: str = "c", **options: Any) -> Consumer:
         consumer = self.consumer(site, channel)
-        self.routers[site].subscribing.subscribe(self.now, consumer, topic, SubscribeOptions(**options), None)
+        router = self.routers[site]
+        router.subscribing.subscribe(self.now, consumer, topic, SubscribeOptions(**options), None)
+        if router.wake_at <= self.now:
+            router.timing.tick(self.now)  # what it wants is said in news, or else told to peers
         self.take(site)
         return consumer
 
@@ -237,8 +253,6 @@ class Federation:
 
     def _arrive(self, one: str, other: str, unit: Any) -> None:
         federation = self.routers[other].federation
-        if isinstance(unit, TellNews | TellWants):
-            self.routers[one].federation.spreading.news_arrived(other)
         match unit:
             case (_, Arrival() as arrival):
                 assert forged(one, arrival.hops, arrival.message, arrival.mode) is None
@@ -246,6 +260,7 @@ class Federation:
             case AcknowledgeUnit(unit=unit, outcome=outcome):
                 federation.acknowledged(self.now, one, unit.number, Answered(outcome))
             case TellInterest(changes=changes, whole=whole):
+                self.interest_carried += ((one, other, change) for change in changes)
                 federation.hear_interest(one, changes, whole=whole)
             case TellReceipt():
                 federation.hear_receipt(self.now, one, unit.query, unit.due, unit.have, closed=unit.closed)
@@ -258,11 +273,18 @@ class Federation:
             case TellWants(news=news, buckets=buckets):
                 said = news.statement
                 self.wants_carried.append((one, other, said.site, said.version))
-                assert not federation.spreading.hear_wants(self.now, one, said.site, said.version, buckets)
+                why = federation.spreading.hear_wants(self.now, one, said.site, said.version, buckets)
+                self._acknowledge_news(one, other, unit, why)
             case TellNews(news=news, buckets=buckets):
                 self.news_carried.append((one, other, news.statement.site, news.statement.version))
                 age_s = self.now - news.said_at
-                assert not federation.spreading.hear(self.now, one, news.signed, age_s, buckets)
+                why = federation.spreading.hear(self.now, one, news.signed, age_s, buckets)
+                self._acknowledge_news(one, other, unit, why)
+
+    def _acknowledge_news(self, one: str, other: str, told: TellNews | TellWants, why: str) -> None:
+        assert not why or self.notaries[other].distrusted, why
+        self.routers[one].federation.spreading.news_arrived(other, told.number, taken=not why)
+        self.take(one)
 
     # -- what is true -----------------------------------------------------------------------------
 

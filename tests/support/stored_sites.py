@@ -15,7 +15,6 @@ from routing.peering.copies import PeerRules
 from routing.peering.news import DESTINATIONS
 from routing.queue import GUARANTEED
 from routing.router import Router
-from tests.support.notary import NamedNotary
 from tests.support.sites import SETTINGS, Federation
 
 NO_CLOCK = (0.0, 0.0, "", 0.0)
@@ -110,7 +109,7 @@ class StoredFederation(Federation):
             self.now, {peer: self._rules.get((site, peer), PeerRules()) for peer in self.peers[site]}
         )
         if site not in self.old:
-            federation.spreading.set_notary(NamedNotary(site), self.features[site])
+            federation.spreading.set_notary(self.notaries[site], self.features[site])
         self.take(site)
         for topic, channel, options in self.consumers.get(site, []):
             super().subscribe(site, topic, channel, **options)

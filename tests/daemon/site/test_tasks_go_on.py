@@ -67,9 +67,9 @@ async def test_what_peers_are_told_fails_and_all_else_is_carried_out(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with virtual_site(tmp_path) as site:
-        interest: Any = site.broker._router.federation.interest
-        interest.link_up("beta.example")
-        interest._links["beta.example"].stale = {"no want at all"}
+        telling: Any = site.broker._router.federation.telling
+        telling.link_up("beta.example")
+        telling._links["beta.example"].stale = {"no want at all"}
         eva = site.login("eva")
         for _ in range(2):
             assert await eva.publish("jobs", delivery="ONE")

@@ -6,7 +6,6 @@ import pytest
 from routing import receipts
 from routing.decisions import Record
 from routing.federation import forwarding
-from routing.federation.interest import Interest
 from routing.message import Message
 from routing.names import make_smuid
 from routing.options import SubscribeOptions
@@ -15,6 +14,7 @@ from routing.peering.decisions import DiscardAnswer, StoreInterest
 from routing.peering.wants import DISTANCE_MAX, InterestChange
 from routing.router import Router
 from routing.subscription import Consumer
+from tests.support.interest import alone
 from tests.support.sites import SETTINGS, Federation
 
 
@@ -74,12 +74,12 @@ def wants(*names: str, distance: int | None = 0) -> list[InterestChange]:
 
 
 def test_a_peer_that_wants_too_much_is_heard_as_far_as_there_is_room() -> None:
-    interest = Interest("a", wants_max=2)
+    interest, _ = alone("a", wants_max=2)
     interest.hear("c", wants("x", "y", "z"))  # what another peer wants takes none of it
 
     def told(changes: list[InterestChange], *, whole: bool = False) -> set[str]:
         interest.hear("b", interest.admitted("b", changes, whole=whole), whole=whole)
-        return {name for name in "tuvwxyz" if "b" in interest._heard.get(("ALL", name), {})}
+        return {name for name in "tuvwxyz" if "b" in interest.heard.get(("ALL", name), {})}
 
     assert told(wants("x", "y", "z")) == {"x", "y"}
     assert told(wants("x", distance=3)) == {"x", "y"}
@@ -97,7 +97,7 @@ def test_a_distance_that_no_site_has_is_not_heard_nor_stored() -> None:
         assert router.federation.hear_interest("b", changes, whole=False) == len(changes)
     _, *stored = [one.changes for one in router.take() if isinstance(one, StoreInterest)]
     assert stored == [[]] * 4
-    assert router.federation.interest._heard[("ALL", "known")] == {"b": 3}
+    assert router.federation.interest.heard[("ALL", "known")] == {"b": 3}
 
 
 def test_of_answers_that_a_peer_does_not_take_the_newest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,13 @@
-"""Sites that name no destinations, as they do not say that they know any."""
+"""Sites that name no destinations, as they know no news."""
 
 from tests.routing.federation.test_destinations import know_all
 from tests.support.sites import Federation
 
 
 def test_nobody_looks_for_ways_that_nothing_goes() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "c")})
+    sites = Federation({("a", "b"), ("b", "c"), ("a", "c")}, old=("a", "b", "c"))
     sites.subscribe("c")
-    know_all(sites, features=())
+    know_all(sites)
     sites.publish("a", depth=-1, receipt="ALL")
     sites.settle()
     assert sites.delivered["c", "m"] == 1

@@ -28,10 +28,11 @@ def test_a_site_that_wants_it_no_more_is_waited_for_no_more() -> None:
 
 
 def test_a_want_of_which_only_a_peer_has_told_counts() -> None:
-    """Its site is slow to say so; another that wants it is as near, and hides nobody."""
+    """Its site has just said something else in news; another that wants it is as near, and hides nobody."""
     sites = Federation({("a", "e"), ("a", "d")}, 0)
     sites.subscribe("e")
     know_all(sites)
+    sites.subscribe("d", "weather")
     sites.subscribe("d")
     sites.settle()
     assert "d" not in sites.routers["a"].federation.known_wants.wanting("ALL", "t")
@@ -43,8 +44,10 @@ def test_a_want_of_which_only_a_peer_has_told_counts() -> None:
 def test_a_want_of_which_only_peers_have_told_counts_beyond_them_too() -> None:
     sites = Federation({("a", "b"), ("b", "c")}, 0)
     know_all(sites)
+    sites.subscribe("c", "weather")
     sites.subscribe("c")
     sites.settle()
+    assert "c" not in sites.routers["a"].federation.known_wants.wanting("ALL", "t")
     sites.publish("a", depth=-1)
     sites.settle()
     assert sites.delivered == {("c", "m"): 1}

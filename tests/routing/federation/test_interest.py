@@ -7,8 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.federation.interest import DETOUR_LINKS, Interest
+from routing.federation.extent import DETOUR_LINKS
 from routing.peering.wants import Want
+from tests.support.interest import alone
 
 WANT: Want = ("ALL", "news")
 
@@ -19,7 +20,9 @@ class Sites:
     def __init__(self, links: set[tuple[str, str]], seed: int) -> None:
         self.random = random.Random(seed)
         self.names = sorted({name for link in links for name in link})
-        self.sites = {name: Interest(name) for name in self.names}
+        known = {name: alone(name) for name in self.names}
+        self.sites = {name: interest for name, (interest, _) in known.items()}
+        self.telling = {name: telling for name, (_, telling) in known.items()}
         self.links: set[frozenset[str]] = set()
         self.under_way: dict[tuple[str, str], deque[Any]] = {}
         for link in sorted(links):
@@ -29,21 +32,22 @@ class Sites:
         self.links.add(frozenset((a, b)))
         for one, other in ((a, b), (b, a)):
             self.under_way[one, other] = deque()
-            self.sites[one].link_up(other)
+            self.telling[one].link_up(other)
 
     def cut(self, a: str, b: str) -> None:
         self.links.discard(frozenset((a, b)))
         for one, other in ((a, b), (b, a)):
             del self.under_way[one, other]
+            self.telling[one].link_down(other)
             self.sites[one].peer_removed(other)
 
     def settle(self) -> int:
         """Carry all that is to be told, links in random order; the number of changes carried."""
         carried = 0
         while True:
-            for name, site in self.sites.items():
-                for peer in site.untold:
-                    if changes := site.tell(peer):
+            for name, telling in self.telling.items():
+                for peer in telling.untold:
+                    if changes := telling.tell(peer):
                         self.under_way[name, peer].append(changes)
             busy = [pair for pair, changes in self.under_way.items() if changes]
             if not busy:
@@ -166,8 +170,8 @@ def test_a_peer_is_told_only_what_has_changed() -> None:
     sites.sites["c"].set_own(WANT, True)
     sites.settle()
     sites.sites["c"].set_own(("ALL", "weather"), True)
-    assert [change.name for change in sites.sites["c"].tell("b")] == ["weather"]
-    assert sites.sites["c"].tell("b") == []
+    assert [change.name for change in sites.telling["c"].tell("b")] == ["weather"]
+    assert sites.telling["c"].tell("b") == []
 
 
 def test_servers_can_be_reached_by_name_over_the_nearest_peer() -> None:

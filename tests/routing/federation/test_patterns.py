@@ -3,10 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from routing.federation.interest import Interest
 from routing.peering.copies import PeerRules
 from routing.peering.wants import InterestChange, Want
 from tests.routing.federation.test_radius import graphs
+from tests.support.interest import alone
 from tests.support.sites import Federation
 from tests.support.wishes import takes
 
@@ -79,9 +79,9 @@ def test_what_is_told_is_what_may_come_over_the_link() -> None:
     sites.subscribe("c", "#")
     sites.settle()
     heard = sites.routers["b"].federation.interest
-    assert {want for want in heard._heard if want[0] == "ALL"} == {("ALL", "weather.#"), ("ALL", "news")}
+    assert {want for want in heard.heard if want[0] == "ALL"} == {("ALL", "weather.#"), ("ALL", "news")}
     heard = sites.routers["a"].federation.interest
-    assert {want for want in heard._heard if want[0] == "ALL"} == {("ALL", "weather.oslo"), ("ALL", "news")}
+    assert {want for want in heard.heard if want[0] == "ALL"} == {("ALL", "weather.oslo"), ("ALL", "news")}
     for topic in ("weather.oslo", "weather.bergen", "stocks.oslo"):
         sites.publish("a", topic, topic=topic, depth=-1)
         sites.settle()
@@ -96,23 +96,23 @@ def test_rules_that_change_are_told_by() -> None:
         sites.routers["b"].federation.set_peers(sites.now, {"a": PeerRules(allow_in=(allowed,))})
         sites.take("b")
         sites.settle()
-        wants = sites.routers["a"].federation.interest._heard
+        wants = sites.routers["a"].federation.interest.heard
         assert [name for kind, name in wants if kind == "ONE"] == heard
 
 
 def test_a_want_that_goes_leaves_what_others_want_by_the_same_words() -> None:
-    interest = Interest("a")
-    interest.link_up("b", ("x.y",))
+    interest, telling = alone("a")
+    telling.link_up("b", ("x.y",))
     wants: list[Want] = [("ALL", "x.#"), ("ALL", "#"), ("ALL", "x.y")]
     for want in wants:
         interest.set_own(want, True)
-    assert interest.tell("b") == [InterestChange("ALL", "x.y", 0), InterestChange("SERVER", "a", 0)]
+    assert telling.tell("b") == [InterestChange("ALL", "x.y", 0), InterestChange("SERVER", "a", 0)]
     for want in wants[:2]:
         interest.set_own(want, False)
-        assert interest.tell("b") == []
+        assert telling.tell("b") == []
     interest.set_own(wants[2], False)
-    assert interest.tell("b") == [InterestChange("ALL", "x.y", None)]
-    assert not interest._links["b"]._overlaps
+    assert telling.tell("b") == [InterestChange("ALL", "x.y", None)]
+    assert not telling._links["b"]._overlaps
 
 
 def test_peers_that_know_no_patterns_are_told_the_topics_that_there_are() -> None:
@@ -120,7 +120,7 @@ def test_peers_that_know_no_patterns_are_told_the_topics_that_there_are() -> Non
     sites.subscribe("b", "weather.oslo", accepts="ONE")
     sites.subscribe("c", "weather.#", accepts="ALL")
     sites.settle()
-    heard = sites.routers["a"].federation.interest._heard
+    heard = sites.routers["a"].federation.interest.heard
     assert ("ALL", "weather.#") not in heard
     sites.publish("a", "1", topic="weather.oslo", depth=-1)
     sites.publish("b", "2", topic="weather.rain", depth=-1, timeout_s=100.0)
@@ -136,7 +136,7 @@ def test_peers_that_know_no_patterns_are_told_the_topics_that_there_are() -> Non
 
 
 def test_a_peer_wants_no_more_patterns_than_it_may() -> None:
-    interest = Interest("a", patterns_max=2)
+    interest, _ = alone("a", patterns_max=2)
     told = [InterestChange("ALL", f"{name}.#", 0) for name in "wxyz"] + [InterestChange("ALL", "t", 0)]
     told.append(InterestChange("ALL", "a.#.b", 0))
     admitted = interest.admitted("b", told, whole=True)
@@ -160,5 +160,5 @@ def test_only_what_the_accounts_of_a_site_may_have_is_wanted() -> None:
     sites.routers["b"]._state.matching._rights = Rights()
     sites.subscribe("b", "#", accepts="ALL")
     sites.settle()
-    heard = sites.routers["a"].federation.interest._heard
+    heard = sites.routers["a"].federation.interest.heard
     assert [want for want in heard if want[0] == "ALL"] == [("ALL", "weather.#")]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from routing.errors import Refusal
-from routing.federation import known_wants, missed, own_leaves, saying, spreading
+from routing.federation import known_wants, missed, news_allowances, own_leaves, saying, spreading
 from routing.federation.saying import EVERY_S, PIECE_BYTES, SPACING_S, WANTS_AT_ONCE, WANTS_PER_S
 from routing.numbers import NUMBER_MAX
 from routing.peering.copies import PeerRules
@@ -329,7 +329,7 @@ class TestLies:
         assert told == newer
 
     def test_a_peer_may_have_only_so_many_signatures_looked_at(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(spreading, "CHECKS_AT_ONCE", 3.0)
+        monkeypatch.setattr(news_allowances, "CHECKS_AT_ONCE", 3.0)
         site = Site("b", "c")
         forged = [site.hear("b", said(f"x{number}", 1, by="b")) for number in range(5)]
         assert forged[:3] == ["it is signed by another site"] * 3
@@ -339,7 +339,7 @@ class TestLies:
         assert site.hear("b", said("z", 1)) == ""
 
     def test_a_site_may_say_something_only_so_often(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(spreading, "SAID_AT_ONCE", 3.0)
+        monkeypatch.setattr(news_allowances, "SAID_AT_ONCE", 3.0)
         site = Site("b")
         heard = [site.hear("b", said("x", number)) for number in range(5)]
         assert heard == ["", "", "", *["its site says something more often than it may"] * 2]
@@ -348,7 +348,7 @@ class TestLies:
         assert site.hear("b", said("x", 9)) == ""
 
     def test_what_is_long_counts_as_several(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(spreading, "SAID_AT_ONCE", 7.0)
+        monkeypatch.setattr(news_allowances, "SAID_AT_ONCE", 7.0)
         site = Site("b")
         many = [f"p{number}" for number in range(500)]
         assert 3 < said("x", 0, *many).size / PIECE_BYTES < 5
@@ -365,7 +365,7 @@ class TestLies:
     def test_what_others_forge_in_its_name_keeps_no_site_from_speaking(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(spreading, "SAID_AT_ONCE", 3.0)
+        monkeypatch.setattr(news_allowances, "SAID_AT_ONCE", 3.0)
         site = Site("b", "c")
         for number in range(50):
             assert site.hear("b", said("x", number, by="b"))
@@ -393,7 +393,7 @@ class TestLies:
 
     def test_a_peer_that_claims_to_have_everything_is_bounded(self) -> None:
         site = Site("b")
-        whole = [NewsVersion(f"x{number}", 1, 1) for number in range(2 * spreading.SITES_MAX - 1)]
+        whole = [NewsVersion(f"x{number}", 1, 1) for number in range(2 * news_allowances.SITES_MAX - 1)]
         site.spreading.hear_known(site.now, "b", whole, more=True)
         with pytest.raises(Refusal):
             site.spreading.hear_known(site.now, "b", [NewsVersion("y", 1, 1)], more=True)
@@ -415,9 +415,9 @@ class TestWants:
         assert told == [("c", tuple(buckets))]
 
     def test_what_was_too_much_for_a_while_is_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(spreading, "SAID_AT_ONCE", 1.0)
-        monkeypatch.setattr(spreading, "SITE_WANTS_AT_ONCE", 30.0)
-        monkeypatch.setattr(spreading, "SITE_WANTS_PER_S", 1.0)
+        monkeypatch.setattr(news_allowances, "SAID_AT_ONCE", 1.0)
+        monkeypatch.setattr(news_allowances, "SITE_WANTS_AT_ONCE", 30.0)
+        monkeypatch.setattr(news_allowances, "SITE_WANTS_PER_S", 1.0)
         site = Site("b", "c")
         buckets = wanted("weather", "sport")
         first, second = said("x", 1, "b", wants=buckets), said("x", 2, "b", wants=buckets)
@@ -474,8 +474,8 @@ class TestWants:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The other peer hides the name, so that nothing seems to be lacking."""
-        monkeypatch.setattr(spreading, "WANTS_AT_ONCE", 30.0)
-        monkeypatch.setattr(spreading, "WANTS_PER_S", 1.0)
+        monkeypatch.setattr(news_allowances, "WANTS_AT_ONCE", 30.0)
+        monkeypatch.setattr(news_allowances, "WANTS_PER_S", 1.0)
         site, buckets = Site("b", "c"), wanted("weather")
         site.spreading.hear(site.now, "b", said("y", 1, wants=buckets), 0.0, buckets)
         news = said("x", 1, wants=buckets)
@@ -499,7 +499,7 @@ class TestWants:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         buckets = wanted("weather")
-        monkeypatch.setattr(spreading, "SITE_WANTS_AT_ONCE", float(len(buckets[0].data)))
+        monkeypatch.setattr(news_allowances, "SITE_WANTS_AT_ONCE", float(len(buckets[0].data)))
         site = Site("b")
         ((leaf,), hidden) = msgspec.msgpack.decode(buckets[0].data)
         longer = msgspec.msgpack.encode([[leaf], hidden, bytes(10_000)])
@@ -523,14 +523,14 @@ class TestWants:
         assert len([peer for peer, _ in asked if peer == "b"]) == 5
 
     def test_who_asks_is_told_what_it_lacks_and_only_so_often(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(spreading, "ASKS_AT_ONCE", 3.0)
+        monkeypatch.setattr(news_allowances, "ASKS_AT_ONCE", 3.0)
         site, buckets = Site("b", "c"), wanted("weather")
         site.spreading.hear(site.now, "b", said("x", 1, "b", wants=buckets), 0.0, buckets)
         site.router.take()
         answers = []
         for _ in range(5):
             for _ in range(10):
-                site.spreading.news_arrived("c")
+                site.spreading.news_arrived("c", 0, taken=True)
             site.spreading.hear_known(site.now, "c", [NewsVersion("x", 1, 1)], more=False)
             answers.append([d.buckets for d in site.router.take() if isinstance(d, TellWants)])
         assert answers == [[tuple(buckets)]] * 3 + [[]] * 2
@@ -548,10 +548,10 @@ class TestWants:
 
         assert [ask() for _ in range(100)] == [0] * 100  # what it was told when the link came up
         for _ in range(told):
-            site.spreading.news_arrived("c")
+            site.spreading.news_arrived("c", 0, taken=True)
         assert [ask() for _ in range(100)] == [1] + [0] * 99
         for _ in range(100):
-            site.spreading.news_arrived("c")
+            site.spreading.news_arrived("c", 0, taken=True)
         assert ask() == 1
 
     def test_who_subscribes_is_told_of_at_once_and_many_together(self) -> None:
@@ -574,7 +574,7 @@ class TestWants:
             site.tick(0.1)
             count += len(site.said())
         assert 100 <= count <= WANTS_AT_ONCE + 200.0 * (WANTS_PER_S + 1 / SPACING_S) + 5
-        assert WANTS_PER_S + 1 / SPACING_S < spreading.SAID_PER_S
+        assert WANTS_PER_S + 1 / SPACING_S < news_allowances.SAID_PER_S
 
     def test_who_wants_much_tells_no_more_than_others_take_though_its_wants_and_links_change_all_the_time(
         self, monkeypatch: pytest.MonkeyPatch
@@ -605,13 +605,13 @@ class TestWants:
         assert site.spreading.known["a"].statement.wants == same.spreading.known["a"].statement.wants
 
     def test_what_a_site_says_is_taken_by_all(self) -> None:
-        assert 2 * saying.WANTS_BYTES_PER_S <= spreading.SITE_WANTS_PER_S
+        assert 2 * saying.WANTS_BYTES_PER_S <= news_allowances.SITE_WANTS_PER_S
         whole = BUCKETS * BUCKET_BYTES_MAX
-        assert saying.WANTS_BYTES_AT_ONCE + whole <= spreading.SITE_WANTS_AT_ONCE
+        assert saying.WANTS_BYTES_AT_ONCE + whole <= news_allowances.SITE_WANTS_AT_ONCE
 
     def test_a_peer_may_tell_only_so_many_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(spreading, "WANTS_AT_ONCE", 100.0)
-        monkeypatch.setattr(spreading, "WANTS_PER_S", 10.0)
+        monkeypatch.setattr(news_allowances, "WANTS_AT_ONCE", 100.0)
+        monkeypatch.setattr(news_allowances, "WANTS_PER_S", 10.0)
         site, buckets = Site("b"), wanted(*(f"t{number}" for number in range(50)))
         refused = site.spreading.hear(site.now, "b", said("x", 1, wants=buckets), 0.0, buckets)
         assert refused == "it tells more wants than it may"
@@ -621,8 +621,8 @@ class TestWants:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         buckets = wanted("weather")
-        monkeypatch.setattr(spreading, "SITE_WANTS_AT_ONCE", float(len(buckets[0].data)))
-        monkeypatch.setattr(spreading, "SITE_WANTS_PER_S", 0.0)
+        monkeypatch.setattr(news_allowances, "SITE_WANTS_AT_ONCE", float(len(buckets[0].data)))
+        monkeypatch.setattr(news_allowances, "SITE_WANTS_PER_S", 0.0)
         site, forged = Site("b", "c"), wanted("weathez")
         forged = [NumberedBucket(buckets[0].index, forged[0].data)]
         site.hear("b", said("x", 1, "b", wants=buckets))
@@ -772,7 +772,7 @@ class TestComingBack:
         site.spreading.set_notary(site.notary)
         site.router.take()
         site.tick(60.0)
-        assert [(peer, one.site) for peer, one in site.asked()] == [("c", "x")]
+        assert [(peer, one.site) for peer, one in site.asked()] == [("b", "x"), ("c", "x")]
 
     def test_who_is_trusted_no_more_is_forgotten(self) -> None:
         site = Site("b")

@@ -1,0 +1,272 @@
+"""How far from each peer the nearest site is that wants something, by what all sites say of themselves.
+
+News says who wants what, and which links there are; what follows from that nobody need be told. So peers that
+know it tell each other of wants only what it does not explain, see `interest`.
+
+Over sites that say something of themselves, and links whose rules let a message pass, but not back over
+this site. A message of mode ONE goes only over links that are up at both ends; others wait before one that is
+down.
+"""
+
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from routing.federation.known_wants import Touched
+from routing.federation.topology import Topology
+from routing.federation.ways import NOBODY, OPEN, Shut
+from routing.patterns import is_pattern
+from routing.peering.leaves import TOPIC_BUCKETS, bucket_of
+from routing.peering.wants import Want, is_of_pattern
+
+FOUND_MAX: Final = 256
+"""Remembered of each bucket of topics."""
+
+_NOWHERE: Final[Mapping[str, int]] = {}
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """What `moved` compares: the sites that say something, how far they are, whether links have rules."""
+
+    sites: frozenset[str]
+    reached: list[Mapping[str, int]]
+    has_rules: bool
+
+
+_NOTHING: Final = _Seen(NOBODY, [_NOWHERE] * 4, False)
+
+
+class EverySite:
+    """Holds the names of all sites."""
+
+    def __contains__(self, site: object) -> bool:
+        return True
+
+
+EVERY_SITE: Final = EverySite()
+
+
+class NearestByNews:
+    """Finds them.
+
+    Attributes:
+        peers: of this site, by name.
+    """
+
+    def __init__(self, server: str, peers: Collection[str], topology: Topology) -> None:
+        self.peers = peers
+        self._server = server
+        self._topology = topology
+        self._version = -1  # of the topology
+        self._complete = -1, False  # at that version of it
+        self._looked_at = -1  # at that version of it
+        self._from_peers: dict[tuple[str, bool], Mapping[str, int]] = {}
+        self._seen: dict[str, _Seen] = {}  # by peer, when `moved` was asked last
+        self._found: list[dict[Want, dict[str, int]]] = [{} for _ in range(TOPIC_BUCKETS)]
+        topology.listeners.append(self._wants_changed)
+
+    def distances(self, want: Want) -> Mapping[str, int]:
+        """By peer, links from it to the nearest site that wants this; 0 is the peer itself.
+
+        Of mode ALL also to one of which it is not known whether it does, as a bucket of its is not here.
+        """
+        kind, name = want
+        if kind == "SERVER" or is_pattern(name):
+            return self._distances(want, self._wanting(want))
+        if self._version != self._topology.version:
+            self._version = self._topology.version
+            for remembered in self._found:
+                remembered.clear()
+        remembered = self._found[bucket_of(name)]
+        found = remembered.get(want)
+        if found is None:
+            if len(remembered) >= FOUND_MAX:
+                remembered.clear()
+            wanting = self._wanting(want)
+            if kind == "ALL":
+                wanting = self._topology.wants.unsure(name).union(wanting)
+            found = remembered[want] = self._distances(want, wanting)
+        return found
+
+    def distances_without(self, want: Want, sites: Container[str]) -> Mapping[str, int]:
+        """As `distances`, if these sites did not want it."""
+        return self._distances(want, [site for site in self._wanting(want) if site not in sites])
+
+    def distance(self, peer: str, want: Want) -> int | None:
+        """As `distances`, from one peer, to those alone that are known to want it."""
+        sites = self._wanting(want)
+        return self._distance(peer, want, sites, self._shut(want)) if sites else None
+
+    def is_wanted(self, want: Want) -> bool:
+        """Whether another site says this very want, however far it is."""
+        return bool(self._saying(want))
+
+    def explains(self, peer: str, want: Want, distance: int, to: str) -> bool:
+        """Whether a site says this very want that is known to be no further than so many links from a peer.
+
+        And is so for another peer, `to`: it is not that one, nor reached over it.
+        """
+        saying = self._saying(want)
+        if not saying:
+            return False
+        # a pattern may be wanted beyond a link whose rules let a part of it pass, and not the rest
+        shut = self._topology.ways.limited if is_of_pattern(want) else self._shut(want)
+        nearest = self._distance(peer, want, saying, shut, frozenset((to,)))
+        return nearest is not None and nearest <= distance
+
+    def from_here(self, want: Want, to: str, refused: frozenset[str], *, by_pattern: bool) -> int | None:
+        """Links to the nearest site that wants something, not over the peer that is told of it.
+
+        If it refuses news, then of those that it does not know, or not that they are so near.
+
+        `by_pattern`: also to those that want a topic by a pattern, and not by its name.
+        """
+        wanting = self._wanting(want) if by_pattern else self._saying(want)
+        if not wanting:
+            return None
+        beyond, shut, is_one = self._topology.ways.beyond, self._shut(want), want[0] == "ONE"
+        known = beyond(self._server, shut, up=is_one, without=frozenset((to,)))
+        theirs = _NOWHERE
+        if refused and self._server not in refused:
+            theirs = beyond(self._server, shut, up=is_one, without=refused | {to})
+        return min(
+            (known[site] for site in wanting if site in known and theirs.get(site) != known[site]),
+            default=None,
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all sites that are known to be there say what they want."""
+        if self._complete[0] != self._topology.version:
+            tells = self._topology.wants.tells
+            sites = self._topology.ways.linked() if self._topology.sites else ()
+            is_complete = all(tells(site) or site == self._server for site in sites)
+            self._complete = self._topology.version, is_complete
+        return self._complete[1]
+
+    def moved(self, peer: str, refused: frozenset[str]) -> Iterator[Want]:
+        """What may be nearer, not over a peer, than when this was asked last, or further, or is new.
+
+        For this site, or for the peer, which refuses news.
+        """
+        if not self._topology.sites and peer not in self._seen:
+            return
+        ways, before, apart = self._topology.ways, self._seen.get(peer, _NOTHING), frozenset((peer,))
+        reached = [
+            _NOWHERE if self._server in without else ways.beyond(self._server, OPEN, up=up, without=without)
+            for up in (True, False)
+            for without in (apart, refused | apart)
+        ]
+        now = self._seen[peer] = _Seen(frozenset(self._topology.sites), reached, bool(ways.limited))
+        new = before.sites ^ now.sites
+        over_up = new.union(*map(_differing, before.reached[:2], now.reached[:2]))
+        over_all = new.union(*map(_differing, before.reached[2:], now.reached[2:]))
+        if before.has_rules or now.has_rules:  # by which each topic has other ways
+            over_up = over_all = new.union(*before.reached, *now.reached)
+        yield from (("SERVER", site) for site in over_all if site != self._server)
+        wants = self._topology.wants
+        yield from (want for want in wants.wants_of(over_all) if want[0] == "ALL")
+        yield from (want for want in wants.wants_of(over_up) if want[0] == "ONE")
+
+    def look(self) -> Mapping[tuple[str, bool], Mapping[str, int]]:
+        """Remember how far all is from peers now, for `has_moved`; how far it was."""
+        before = self._from_peers
+        if self._looked_at != self._topology.version:
+            self._looked_at, ways = self._topology.version, self._topology.ways
+            self._from_peers = {
+                (peer, up): ways.beyond(peer, OPEN, up=up) for peer in self.peers for up in (True, False)
+            }
+        return before
+
+    def has_moved(self) -> Callable[[Want], bool]:
+        """Whether who wants something may be nearer to a peer than after `look`, or further."""
+        before = self.look()
+        moved: dict[bool, set[str]] = {True: set(), False: set()}
+        for key in before.keys() | self._from_peers.keys():
+            moved[key[1]] |= _differing(before.get(key, _NOWHERE), self._from_peers.get(key, _NOWHERE))
+        return lambda want: not moved[want[0] == "ONE"].isdisjoint(self._saying(want))
+
+    def forget(self, peer: str) -> None:
+        """Forget what `moved` was told of a peer."""
+        self._seen.pop(peer, None)
+
+    def wants_of(self, sites: Container[str]) -> Iterator[Want]:
+        """What these sites are known to want, and the sites themselves."""
+        yield from self._topology.wants.wants_of(sites)
+        for site in self._topology.sites:
+            if site in sites and site != self._server:
+                yield "SERVER", site
+
+    def tells(self, site: str) -> bool:
+        """Whether a site says what it wants."""
+        return self._topology.wants.tells(site)
+
+    def is_taken_by_pattern(self, topic: str) -> bool:
+        """Whether another site wants a pattern that takes a topic."""
+        return self._topology.wants.is_taken_by_pattern(topic)
+
+    def extent(self) -> tuple[Collection[str], int]:
+        """The other sites that there are, as they or their peers say, and links to the farthest."""
+        if not self._topology.sites:
+            return (), 0
+        distances = self._topology.ways.distances(self._server)
+        return distances.keys() - {self._server}, max(distances.values())
+
+    def _wanting(self, want: Want) -> Collection[str]:
+        """Who wants it, a topic also by a pattern."""
+        kind, name = want
+        if kind == "SERVER" or is_pattern(name):
+            return self._saying(want)
+        return self._topology.wants.wanting(kind, name)
+
+    def _saying(self, want: Want) -> Collection[str]:
+        """Who says this very want."""
+        kind, name = want
+        if kind == "SERVER":
+            return (name,) if name != self._server and self._topology.has_news(name) else ()
+        return self._topology.wants.wanting_by_name(kind, name)
+
+    def _distances(self, want: Want, sites: Collection[str]) -> dict[str, int]:
+        """From the sites to all peers, or from the peers to all sites, whatever is less work."""
+        if not sites:
+            return {}
+        shut, ways, is_one = self._shut(want), self._topology.ways, want[0] == "ONE"
+        peers = [peer for peer in self.peers if (self._server, peer) not in shut]
+        found = {peer: 0 for peer in peers if peer in sites}
+        others = [peer for peer in peers if peer not in found]
+        if len(sites) <= len(others):
+            towards = [ways.towards(site, shut, up=is_one) for site in sites]
+            nearest = (min((each[peer] for each in towards if peer in each), default=None) for peer in others)
+            known = list(zip(others, nearest, strict=True))
+        else:
+            known = [(peer, self._distance(peer, want, sites, shut)) for peer in others]
+        found.update((peer, distance) for peer, distance in known if distance is not None)
+        return found
+
+    def _shut(self, want: Want) -> Shut:
+        """No link is so to a pattern: its rules may let a part of it pass."""
+        return OPEN if want[0] == "SERVER" or is_of_pattern(want) else self._topology.ways.shut(want[1])
+
+    def _distance(
+        self,
+        start: str,
+        want: Want,
+        sites: Collection[str],
+        shut: Shut,
+        without: frozenset[str] = NOBODY,
+    ) -> int | None:
+        beyond = self._topology.ways.beyond(start, shut, up=want[0] == "ONE", without=without)
+        return min((beyond[site] for site in sites if site in beyond), default=None)
+
+    def _wants_changed(self, touched: Touched) -> None:
+        buckets = touched.buckets.union(map(bucket_of, touched.names), map(bucket_of, touched.names_for_one))
+        if any(bucket >= TOPIC_BUCKETS for bucket in buckets):
+            buckets = set(range(TOPIC_BUCKETS))
+        for bucket in buckets:
+            self._found[bucket].clear()
+
+
+def _differing(one: Mapping[str, int], other: Mapping[str, int]) -> set[str]:
+    """The sites that are not as far in both."""
+    return {site for site, _ in one.items() ^ other.items()}

@@ -1,0 +1,18 @@
+"""What one site knows of wants, and tells of them, without a router."""
+
+from typing import Any
+
+from routing.federation.interest import Interest
+from routing.federation.known_wants import KnownWants
+from routing.federation.nearest import NearestByNews
+from routing.federation.telling import InterestToPeers
+from routing.federation.topology import Topology
+
+
+def alone(server: str, **bounds: Any) -> tuple[Interest, InterestToPeers]:
+    """Of a site that hears no news, and says none; `bounds` as of `Interest`."""
+    nearest = NearestByNews(server, {}, Topology(server, {}, {}, KnownWants(server)))
+    interest = Interest(server, nearest, **bounds)
+    return interest, InterestToPeers(
+        interest, nearest, lambda peer, want: False, lambda peer: frozenset(), lambda peer: True
+    )

@@ -1,0 +1,40 @@
+"""What sites of a `Federation` want, how far from them they believe that to be, and whose word they take."""
+
+from routing.peering.news import DESTINATIONS
+from routing.peering.wants import Want
+from tests.support.sites import Federation
+
+SPACING_S = 3.0
+"""After which a site may say anything again."""
+
+
+def after(sites: Federation, seconds: float = SPACING_S) -> None:
+    """All that is under way is carried, before so much time passes and after it."""
+    sites.settle()
+    sites.pass_time(seconds)
+    sites.settle()
+
+
+def unsubscribe(sites: Federation, site: str, topic: str = "t", channel: str = "c") -> None:
+    router = sites.routers[site]
+    router.subscribing.unsubscribe(sites.now, sites.consumer(site, channel), topic, "", None)
+    router.timing.tick(sites.now)
+    sites.take(site)
+
+
+def distances(sites: Federation, site: str, want: Want = ("ALL", "t")) -> dict[str, int]:
+    return dict(sites.routers[site].federation.outlook.distances(want))
+
+
+def told_besides_news(sites: Federation) -> set[str]:
+    """What peers have been told besides news, and not been told to be gone."""
+    return {want[1] for router in sites.routers.values() for want in router.federation.interest.heard}
+
+
+def trust_all_but(sites: Federation, site: str, *distrusted: str) -> None:
+    """From now on a site takes the word of all others but these."""
+    notary = sites.notaries[site]
+    notary.distrusted.clear()
+    notary.distrusted.update(distrusted)
+    sites.routers[site].federation.spreading.set_notary(notary, (DESTINATIONS,))
+    sites.take(site)
