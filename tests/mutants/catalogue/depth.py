@@ -61,9 +61,9 @@ MUTATIONS = [
     ),
     Mutation(
         name="interest is told back to whom it came from",
-        file="routing/federation/interest.py",
-        old="if other != peer and distance < bound",
-        new="if distance < bound",
+        file="routing/federation/telling.py",
+        old="            if other != peer\n            and distance < bound\n",
+        new="            if distance < bound\n",
         tests=(
             "tests/routing/federation/test_interest.py::test_in_a_tree_every_distance_is_the_true_one",
             "tests/routing/federation/test_interest.py",

@@ -130,7 +130,7 @@ MUTATIONS = [
     Mutation(
         name="a peer may have any number of signatures looked at",
         file=SPREADING,
-        old="if not self._checks.setdefault(peer, Allowance(CHECKS_PER_S, CHECKS_AT_ONCE)).take(now):",
+        old="if not self._allowances.may_be_checked(now, peer):",
         new="if False:",
         tests=(TESTS,),
     ),
@@ -140,7 +140,7 @@ MUTATIONS = [
         old='            return self._miss(site, peer, "it tells more than it may")\n',
         new=(
             '            return self._miss(site, peer, "it tells more than it may")\n'
-            "        if not self._sayings.setdefault(site, Allowance(1.0, SAID_AT_ONCE)).take(now):\n"
+            "        if not self._allowances.may_say(now, site, 1.0):\n"
             '            return "too often"\n'
         ),
         tests=(TESTS,),
@@ -148,7 +148,7 @@ MUTATIONS = [
     Mutation(
         name="a site may say something as often as it likes",
         file=SPREADING,
-        old="if not sayings.take(now, pieces(signed)):",
+        old="if not self._allowances.may_say(now, site, pieces(signed)):",
         new="if False:",
         tests=(TESTS,),
     ),
@@ -285,15 +285,15 @@ MUTATIONS = [
     Mutation(
         name="a peer may ask for all wants as often as it likes",
         file=SPREADING,
-        old="if link.is_open and (link.is_answering or not asks.take(now)):",
+        old="if link.is_open and (link.is_answering or not self._allowances.may_ask(now, peer)):",
         new="if link.is_open and link.is_answering:",
         tests=(TESTS,),
     ),
     Mutation(
         name="who asks is answered though it has not acknowledged the answer before",
         file=SPREADING,
-        old="if link.is_open and (link.is_answering or not asks.take(now)):",
-        new="if link.is_open and not asks.take(now):",
+        old="if link.is_open and (link.is_answering or not self._allowances.may_ask(now, peer)):",
+        new="if link.is_open and not self._allowances.may_ask(now, peer):",
         tests=(TESTS,),
     ),
     Mutation(
@@ -355,8 +355,8 @@ MUTATIONS = [
     Mutation(
         name="a site that is doubted is not asked for",
         file=SPREADING,
-        old="                    self._missed.note(peer, site)\n",
-        new="                    pass\n",
+        old="                self._missed.note(peer, site)\n",
+        new="                pass\n",
         tests=(TESTS,),
     ),
     Mutation(

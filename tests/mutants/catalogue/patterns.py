@@ -112,7 +112,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a peer is told of patterns whole",
-        file="routing/federation/telling.py",
+        file="routing/federation/interest_peer.py",
         old="            shared = (overlap(pattern, each) for each in self._may_come)",
         new="            shared = (pattern for each in self._may_come)",
         tests=(
@@ -121,7 +121,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a peer of an earlier version is told nothing in the place of patterns",
-        file="routing/federation/telling.py",
+        file="routing/federation/interest_peer.py",
         old="            self.stale.update((kind, topic) for topic in self._topics.under(name))",
         new="            pass",
         tests=(
@@ -130,9 +130,9 @@ MUTATIONS = [
     ),
     Mutation(
         name="interest in a pattern that comes later pulls nothing",
-        file="routing/federation/federation.py",
-        old="list(self._crossing.topics.under(want[1])) if is_of_pattern(want)",
-        new="[] if is_of_pattern(want)",
+        file="routing/federation/pulling.py",
+        old="            return list(self._crossing.topics.under(name))",
+        new="            return []",
         tests=(
             "tests/routing/federation/test_patterns.py::test_a_message_reaches_exactly_who_wants_its_topic_by_a_pattern_within_its_depth",
         ),

@@ -54,7 +54,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a peer sends topics that it may not",
-        file="routing/federation/forwarding.py",
+        file="routing/federation/peer.py",
         old="        return _allows(self.rules.allow_in, topic)\n",
         new="        return True\n",
         tests=(
@@ -63,7 +63,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a peer is sent topics that it may not have",
-        file="routing/federation/forwarding.py",
+        file="routing/federation/peer.py",
         old="        return _allows(self.rules.allow_out, topic)\n",
         new="        return True\n",
         tests=("tests/routing/federation/test_rules.py::test_a_topic_that_may_not_go_is_not_sent",),

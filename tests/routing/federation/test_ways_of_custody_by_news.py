@@ -1,0 +1,227 @@
+"""Where a message of mode ONE, or for an account, goes by news: it rests, and goes on when there is a way."""
+
+from typing import Any
+
+import pytest
+
+from routing.peering.news import DESTINATIONS
+from tests.routing.federation.test_destinations import know_all
+from tests.support.sites import Federation
+from tests.support.wants import after, unsubscribe
+
+HANDOVERS_MAX = 20
+
+
+class RestingFederation(Federation):
+    """One where a message that goes to and fro for ever is a failure."""
+
+    def _arrive(self, one: str, other: str, unit: Any) -> None:
+        assert self.transfers <= HANDOVERS_MAX, "a message goes to and fro"
+        super()._arrive(one, other, unit)
+
+
+def held(sites: Federation, site: str) -> list[str]:
+    """The topics of the copies that a site holds."""
+    return [copy.entry.topic.name for copy in sites.routers[site].federation.outlook.copies.values()]
+
+
+# -- while news is held back --------------------------------------------------------------------------
+
+
+def takers_leave(links: set[tuple[str, str]], seed: int, *others: str) -> Federation:
+    """Those of a and b do, before these sites may say anything again; p publishes then, with a link to a."""
+    sites = RestingFederation(links, seed)
+    know_all(sites)
+    for name in ("a", "b", *others):
+        sites.subscribe(name, accepts="ONE")
+    after(sites)
+    for name in ("a", "b"):
+        sites.subscribe(name, "another")
+    sites.settle()
+    for name in ("a", "b"):
+        unsubscribe(sites, name)
+    sites.publish("p", depth=-1, delivery="ONE")
+    sites.settle()
+    return sites
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_one_rests_where_takers_leave_at_two_sites_whose_news_says_otherwise_still(seed: int) -> None:
+    sites = takers_leave({("a", "b"), ("a", "p")}, seed)
+    assert sum(len(held(sites, name)) for name in sites.names) == 1
+    after(sites)
+    after(sites)
+    assert sum(len(held(sites, name)) for name in sites.names) == 1
+    sites.subscribe("b", accepts="ONE")
+    after(sites)
+    assert sites.delivered == {("b", "m"): 1}
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+@pytest.mark.parametrize("seed", range(10))
+def test_one_that_rests_goes_on_when_news_says_who_takes_it(first: str, seed: int) -> None:
+    """Whoever may say first that nobody there takes it; the last who does is beyond the publisher."""
+    sites = takers_leave({("a", "b"), ("a", "p"), ("p", "q")}, seed, "q")
+    assert not sites.delivered
+    sites.now += 3.0
+    sites.routers[first].timing.tick(sites.now)
+    sites.take(first)
+    sites.settle()
+    after(sites, 0.0)
+    assert sites.delivered == {("q", "m"): 1}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_one_rests_where_a_site_stops_and_its_peers_may_not_say_so_yet(seed: int) -> None:
+    """Both have just said that another link is gone."""
+    sites = RestingFederation({("a", "b"), ("a", "t"), ("b", "t"), ("a", "z"), ("b", "z")}, seed)
+    know_all(sites)
+    sites.subscribe("t", accepts="ONE")
+    after(sites)
+    sites.cut("a", "z")
+    sites.cut("b", "z")
+    after(sites, 0.0)
+    sites.cut("a", "t")
+    sites.cut("b", "t")
+    sites.publish("a", depth=-1, delivery="ONE")
+    after(sites)
+    assert not sites.delivered
+    sites.join("b", "t")
+    after(sites)
+    assert sites.delivered == {("t", "m"): 1}
+
+
+# -- when a way is there ------------------------------------------------------------------------------
+
+
+def test_all_that_waits_for_accounts_of_a_server_goes_when_its_site_is_reached() -> None:
+    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")})
+    for account in ("x", "y", "z"):
+        sites.subscribe("d", f"{account}:c@d")
+    sites.cut("c", "d")
+    know_all(sites)
+    for account in ("x", "y", "z"):
+        sites.publish("a", account, topic=f"{account}:c@d")
+    after(sites)
+    assert sorted(held(sites, "a")) == ["x:c@d", "y:c@d", "z:c@d"]
+    sites.join("c", "d")
+    after(sites)
+    assert sites.delivered == {("d", "x"): 1, ("d", "y"): 1, ("d", "z"): 1}
+
+
+@pytest.mark.parametrize("earlier", [("ONE",), ("ALL",), ("ALL", "ONE")])
+def test_one_that_begins_to_wait_after_ways_were_looked_at_goes_when_one_is_back(
+    earlier: tuple[str, ...],
+) -> None:
+    """The ways are then as they were when others of the topic were held and they were looked at."""
+    sites = Federation({("a", "b"), ("b", "e")})
+    know_all(sites)
+    for mode in earlier:
+        sites.publish("a", mode, depth=-1, timeout_s=1000.0, delivery=mode)
+    after(sites)
+    sites.subscribe("e", accepts="ONE")
+    after(sites)
+    sites.cut("b", "e")
+    after(sites)
+    sites.publish("a", "m", depth=-1, delivery="ONE")
+    after(sites)
+    assert ("e", "m") not in sites.delivered
+    sites.join("b", "e")
+    after(sites)
+    assert sites.delivered["e", "m"] == 1
+
+
+# -- what is not remembered ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ended", ["timeout", "delivery"])
+def test_topics_of_which_nothing_waits_any_more_are_not_looked_at_for_ever(ended: str) -> None:
+    """They are looked at when a link far away has changed; nothing that somebody wants is nearer then."""
+    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")})
+    know_all(sites)
+    topics = [f"job.{number}" for number in range(5)]
+    for topic in topics:
+        sites.publish("a", topic, topic=topic, depth=-1, delivery="ONE", timeout_s=100.0)
+    waiting = sites.routers["a"].federation.custody.waiting
+    sites.cut("c", "d")
+    after(sites)
+    assert sorted(waiting) == topics
+    if ended == "timeout":
+        after(sites, 200.0)
+    else:
+        for topic in topics:
+            sites.subscribe("a", topic, accepts="ONE")
+            sites.commit("a", topic)
+        assert all(sites.delivered["a", topic] == 1 for topic in topics)
+    assert not held(sites, "a")
+    sites.join("c", "d")
+    after(sites)
+    assert not waiting
+
+
+# -- what waits for the same again --------------------------------------------------------------------
+
+
+def test_one_goes_to_who_takes_it_again_after_having_left() -> None:
+    sites = Federation({("a", "b")})
+    know_all(sites)
+    sites.publish("a", "first", depth=-1, delivery="ONE")
+    after(sites)
+    for name in ("first", "second"):
+        sites.subscribe("b", accepts="ONE")
+        after(sites)
+        sites.commit("b", name)
+        unsubscribe(sites, "b")
+        after(sites)
+        sites.publish("a", "second" if name == "first" else "third", depth=-1, delivery="ONE")
+        after(sites)
+    assert sites.delivered == {("b", "first"): 1, ("b", "second"): 1}
+
+
+def test_one_that_rests_goes_on_when_certificates_are_read_again_meanwhile() -> None:
+    sites = RestingFederation({("a", "b"), ("a", "c")})
+    know_all(sites)
+    sites.subscribe("b", accepts="ONE")
+    after(sites)
+    sites.publish("a", depth=-1, delivery="ONE")
+    sites.settle()
+    sites.subscribe("a", accepts="ONE")
+    after(sites)
+    sites.subscribe("b", "another")
+    unsubscribe(sites, "b")
+    sites.delivered.clear()
+    sites.routers["b"].federation.spreading.set_notary(sites.notaries["b"], (DESTINATIONS,))
+    sites.routers["b"].timing.tick(sites.now)
+    sites.take("b")
+    after(sites)
+    assert sites.delivered == {("a", "m"): 1}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_does_not_go_to_and_fro_while_a_link_that_has_come_up_is_not_told_yet_who_has_left(
+    seed: int,
+) -> None:
+    """Both o1 and o2, of an earlier version, took it, and left while the link between was down."""
+    many = {("a", f"x{number}") for number in range(10)} | {("b", f"y{number}") for number in range(10)}
+    sites = RestingFederation({("a", "b"), ("a", "o1"), ("b", "o2"), *many}, seed, old=("o1", "o2"))
+    know_all(sites)
+    for name in ("o1", "o2"):
+        sites.subscribe(name, accepts="ONE")
+    after(sites)
+    sites.cut("a", "b")
+    for name in ("o1", "o2"):
+        unsubscribe(sites, name)
+    after(sites)
+    for number in range(10):
+        sites.subscribe(f"x{number}", f"n{number}")
+        sites.subscribe(f"y{number}", f"n{number}")
+    after(sites)
+    sites.publish("a", depth=-1, delivery="ONE")
+    sites.settle()
+    before = sites.transfers
+    sites.join("a", "b")
+    for _ in range(40):
+        sites.settle(40)
+        sites.pass_time(0.02)
+    after(sites)
+    assert sites.transfers - before <= 3
