@@ -13,6 +13,8 @@ from daemon.control.socket import Tell, serve_control
 from daemon.operating.federation import LinkStatus, Route
 from daemon.system.mishaps import Mishaps
 from daemon.terminal.failure import USAGE
+from routing.peering.news import DESTINATIONS, NEWS
+from routing.peering.wants import PATTERNS
 from tests.support.operator import Operator
 
 UP = LinkStatus(
@@ -68,6 +70,25 @@ async def test_names_and_numbers_are_whole_reasons_have_their_own_line_and_a_lin
     assert lines[-2].startswith("name.of.alpha.example knows no destinations: ")
     assert lines[-1] == (
         "beta.example is down: cannot be dialled at 192.0.2.8:721: Connection refused \\x1b[2J"
+    )
+
+
+async def test_a_peer_that_takes_no_wants_from_news_is_named(tmp_path: Path) -> None:
+    site = Operator(tmp_path)
+    (tmp_path / "smqpd.toml").write_text('[site]\nserver_name = "gamma.example"\n')
+    (tmp_path / "state").mkdir()
+    earlier = msgspec.structs.replace(UP, features=(PATTERNS, NEWS, DESTINATIONS))
+
+    async def answer(question: Question, tell: Tell) -> None:
+        await tell([earlier])
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(serve_control, tmp_path / "state", answer, Mishaps().note)
+        code, shown, _ = await site.command("peers")
+        nursery.cancel_scope.cancel()
+    assert code == 0
+    assert shown.splitlines()[-1] == (
+        "name.of.alpha.example is told by its peers of all wants, as it takes none from news"
     )
 
 
