@@ -14,11 +14,12 @@ import subprocess
 import tempfile
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+from zipfile import ZIP_DEFLATED, ZipFile
 
 JAVA_MAJOR_MIN: Final = 17
 ANSWER_WITHIN_S: Final = 30
@@ -27,6 +28,13 @@ KEPT_S: Final = 30 * 24 * 3600
 
 LEFT_OUT: Final = "spark-mllib"
 """How the names of the libraries begin that no job here uses, and that a session does not just pass over."""
+
+SIGNED: Final = ("commons-compiler", "janino")
+"""How the names of the libraries begin that are signed, by nobody who is known. A JVM checks the signature of
+each class that it loads of these, and keeps none of them for the next job."""
+
+_SIGNATURE: Final = re.compile(r"META-INF/([^/]+\.(SF|DSA|RSA|EC)|MANIFEST\.MF)")
+"""Of a library's files those that make its signature: the manifest has the checksum of each of the others."""
 
 KEPT_QUIETLY: Final = "-Xlog:disable -Xlog:all=error:stderr"
 """Of a kept file that does not fit any more a JVM would say so on standard output, where answers go."""
@@ -98,6 +106,8 @@ def wrapped(home: Path, cache: Path) -> Path:
 def lean_home(spark: Path, cache: Path) -> Path | None:
     """A SPARK_HOME below `cache` that is `spark`, by links, without the libraries that are `LEFT_OUT`.
 
+    Of those that are `SIGNED` it has copies without the signature.
+
     Spark registers the functions of its machine learning in each session that finds it, which is half of the
     processor time that a session takes to start. None where something else is in its place, which may be
     another user's: programs are taken from there.
@@ -105,7 +115,8 @@ def lean_home(spark: Path, cache: Path) -> Path | None:
     library = spark / "jars"
     links = {entry.name: entry for entry in spark.iterdir() if entry != library}
     jars = {entry.name: entry for entry in library.iterdir() if not entry.name.startswith(LEFT_OUT)}
-    made_of = [f"{library} {library.stat().st_mtime_ns}", *sorted(jars)]
+    signed = {name: jars.pop(name) for name in sorted(jars) if name.startswith(SIGNED)}
+    made_of = [f"{library} {library.stat().st_mtime_ns}", *sorted(jars), *(f"unsigned {n}" for n in signed)]
     found = cache / f"spark-{zlib.crc32(os.fsencode(' '.join(made_of))):08x}"
     if not found.exists():
         cache.mkdir(parents=True, exist_ok=True)
@@ -115,24 +126,44 @@ def lean_home(spark: Path, cache: Path) -> Path | None:
             for name, entry in entries.items():
                 (directory / name).symlink_to(entry)
             directory.chmod(0o755)
+        for name, entry in signed.items():
+            _copy_unsigned(entry, fresh / "jars" / name)
         try:
             fresh.rename(found)
         except OSError:
             shutil.rmtree(fresh)
             if not found.exists():  # no other job was faster
                 raise
-    return found if _links(found, links, besides="jars") and _links(found / "jars", jars) else None
+    is_as_made = _links(found, links, besides={"jars"}) and _links(found / "jars", jars, besides=set(signed))
+    are_copies = all(_is_ours(found / "jars" / name, stat.S_ISREG) for name in signed)
+    return found if is_as_made and are_copies else None
 
 
-def _links(directory: Path, links: Mapping[str, Path], besides: str = "") -> bool:
-    """Whether nobody else has made or can change a directory, and just these links are in it."""
+def _copy_unsigned(signed: Path, copy: Path) -> None:
+    with ZipFile(signed) as library, ZipFile(copy, "w", ZIP_DEFLATED) as bare:
+        for entry in library.infolist():
+            if not _SIGNATURE.fullmatch(entry.filename):
+                bare.writestr(entry, library.read(entry))
+    copy.chmod(0o644)
+
+
+def _links(directory: Path, links: Mapping[str, Path], besides: Collection[str]) -> bool:
+    """Whether nobody else has made or can change a directory, and it has just these links, and `besides`."""
     try:
-        made = directory.lstat()
-        found = {entry.name: entry.readlink() for entry in directory.iterdir() if entry.name != besides}
+        found = {entry.name: entry.readlink() for entry in directory.iterdir() if entry.name not in besides}
     except OSError:
         return False
-    is_ours = made.st_uid in (0, os.geteuid()) and not made.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISDIR(made.st_mode) and is_ours and found == links
+    return _is_ours(directory, stat.S_ISDIR) and found == links
+
+
+def _is_ours(path: Path, is_kind: Callable[[int], bool]) -> bool:
+    """Whether nobody else has made or can change what is there, and it is of this kind, and no link."""
+    try:
+        made = path.lstat()
+    except OSError:
+        return False
+    is_closed = not made.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return made.st_uid in (0, os.geteuid()) and is_closed and is_kind(made.st_mode)
 
 
 def kept_classes(home: Path, cache: Path, library: Path) -> str:

@@ -5,6 +5,7 @@ import shlex
 import stat
 from importlib.util import find_spec
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -141,6 +142,26 @@ def test_a_home_of_spark_can_be_used_by_others_and_those_of_others_are_not_belie
     (home / "jars").chmod(0o755)
     assert java.lean_home(spark, tmp_path / "cache") == home
     (home / "jars" / "other.jar").symlink_to(tmp_path / "other.jar")
+    assert java.lean_home(spark, tmp_path / "cache") is None
+
+
+def test_a_library_that_is_signed_is_given_as_a_copy_that_is_not(tmp_path: Path) -> None:
+    spark = installed_spark(tmp_path / "pyspark")
+    entries = ("META-INF/MANIFEST.MF", "META-INF/DUMMY.SF", "META-INF/DUMMY.DSA", "janino/Java.class")
+    with ZipFile(spark / "jars" / "janino-3.jar", "w") as library:
+        for name in entries:
+            library.writestr(name, name)
+    home = java.lean_home(spark, tmp_path / "cache")
+    assert home is not None
+    copy = home / "jars" / "janino-3.jar"
+    with ZipFile(copy) as bare:
+        assert {name: bare.read(name) for name in bare.namelist()} == {
+            "janino/Java.class": b"janino/Java.class"
+        }
+    copy.chmod(0o666)
+    assert java.lean_home(spark, tmp_path / "cache") is None
+    copy.unlink()
+    copy.symlink_to(spark / "jars" / "janino-3.jar")
     assert java.lean_home(spark, tmp_path / "cache") is None
 
 
