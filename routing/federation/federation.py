@@ -279,7 +279,7 @@ class Federation:
         knows_destinations: bool = False,
         wants_from_news: bool = False,
     ) -> None:
-        """Begin with a link: repeat what is unanswered, tell what is wanted, and what was removed.
+        """Begin with a link: repeat what is unanswered, tell what was removed, and what is wanted.
 
         Args:
             restarted: the peer is not known to be in the state in which the last link left it.

@@ -18,7 +18,7 @@ EVERYTHING: Final = ("#",)
 
 
 class InterestPeer:
-    """A peer that is told of wants, while its link is up.
+    """A peer that is told of wants, until its link goes down.
 
     Args:
         knows_patterns: it does not belong to an earlier version.

@@ -7,8 +7,10 @@ A peer that takes wants from news is told what that does not explain:
     what peers that are told so themselves tell of others: of an earlier version, or as above
 
 and where news comes to explain it, it is told that there is nothing any more, by all at about the same time.
-So a want that comes or goes travels in news alone, once over each link and direction, and is not counted up
-in circles of sites. Other peers are told everything, as news has it, too.
+So a want that comes or goes travels in news alone, once over each link and direction. What had to be told
+besides is counted up in circles of sites for a moment, no further than the longest way. It is told once the
+peer has acknowledged the news that it lacked when the link came up; what it was told on an earlier link holds
+until then. Other peers are told everything, as news has it, too.
 
 While a site is there that says no news, nothing that peers tell passes for explained: what is wanted there
 could be hidden by what others want that are as near, and known to those alone who are nearer to these.
