@@ -110,8 +110,6 @@ class SiteLinks:
         else:
             self._transport.take(keys)
         if keys is not None:
-            # what is forgotten of peers, and what lay beyond them, is kept as if they had told it
-            self._broker.federating.peers_changed(self._peers)
             self._trust_news_by(keys)
         self._keys = keys or self._keys
         if self.manager is not None:
@@ -145,6 +143,8 @@ class SiteLinks:
             self._transport,
             random.Random(),
         )
+        # before it is known whom to trust: of peers that are forgotten then is kept what they want
+        broker.federating.peers_changed(self._peers)
         self._wanted.set()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -73,10 +73,12 @@ class Custody:
             return False
         if entry.flags & GROUPED and not self._state.grouping.may_leave(entry):
             return False
-        peer = self._nearest(copy)
+        distances = self._distances(entry)
+        peer = self._nearest(copy, distances)
         if peer is None:
-            topic, now = entry.topic.name, self.distances(entry)
-            self.waiting[topic] = now if self.waiting.get(topic, now) == now else None
+            topic = entry.topic.name
+            is_same = self.waiting.get(topic, distances) == distances
+            self.waiting[topic] = distances if is_same else None
             return False
         depth = onward(copy.depth)
         assert depth is not None
@@ -97,14 +99,14 @@ class Custody:
         self._state.out.append(Send(peer.name, copy, depth, query))
         return True
 
-    def _nearest(self, copy: Copy) -> Peer | None:
+    def _nearest(self, copy: Copy, distances: Mapping[str, int]) -> Peer | None:
         depth = onward(copy.depth)
         if depth is None:
             return None
         topic = copy.entry.topic
         keeps: bool | None = None
         found: list[tuple[bool, int, bool, bool, str]] = []  # what is new and up comes first
-        for name, distance in self.distances(copy.entry).items():
+        for name, distance in distances.items():
             peer = self._forwarding.peers.get(name)
             if peer is None or not peer.may_go(topic.name) or not within(distance, depth):
                 continue
@@ -121,7 +123,7 @@ class Custody:
         may_go = nearest.up and (nearest.has_told or nearest.name not in copy.hops)
         return nearest if may_go else None
 
-    def distances(self, entry: Entry) -> Mapping[str, int]:
+    def _distances(self, entry: Entry) -> Mapping[str, int]:
         """By peer, links from it to the nearest site that takes a message, or whose account it is for."""
         return self._interest.distances(self._forwarding.want_of(entry))
 
@@ -195,8 +197,8 @@ class Custody:
         if found is None or first is None:
             self.waiting.pop(topic, None)
             return
-        now = self.waiting[topic] = self.distances(first)
-        if not now:
+        distances = self.waiting[topic] = self._distances(first)
+        if not distances:
             return
         for entry in list(found.shared):
             # whoever could take it here would have it

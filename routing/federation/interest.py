@@ -77,7 +77,13 @@ class Interest:
 
     def distance(self, peer: str, want: Want) -> int | None:
         """Links from the peer to the nearest site beyond it that wants this; 0 is the peer itself."""
-        return self.distances(want).get(peer)
+        return _nearer(self._told_by(peer, want), self._nearest.distances(want).get(peer))
+
+    def _told_by(self, peer: str, want: Want) -> int | None:
+        distance = self.heard.get(want, {}).get(peer)
+        for text in self.covering(want):
+            distance = _nearer(distance, self.heard.get((want[0], text), {}).get(peer))
+        return distance if distance is not None and distance < self.bound(want) else None
 
     def distances(self, want: Want) -> Mapping[str, int]:
         """`distance` of every peer that knows one; empty for this site itself: ways to it are circles."""
@@ -203,8 +209,7 @@ class Interest:
 
     def _sure(self, peer: str, want: Want) -> int | None:
         """As `distance`, but not to those of which it is not known whether they want it."""
-        known = (self.told(want).get(peer), self._nearest.distance(peer, want))
-        return min((each for each in known if each is not None), default=None)
+        return _nearer(self._told_by(peer, want), self._nearest.distance(peer, want))
 
     def _set(self, want: Want, peer: str, distance: int) -> None:
         heard = self.heard.setdefault(want, {})
@@ -251,6 +256,10 @@ class Interest:
                     if new > old:
                         nearer.append((peer, want))
         return nearer
+
+
+def _nearer(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else min(one, other)
 
 
 def _is_nearer(distance: int | None, than: int | None) -> bool:

@@ -21,7 +21,10 @@ from routing.peering.leaves import TOPIC_BUCKETS, bucket_of
 from routing.peering.wants import Want, is_of_pattern
 
 FOUND_MAX: Final = 256
-"""Remembered of each bucket of topics."""
+"""Remembered of each bucket of topics, and of servers."""
+
+_SERVERS: Final = TOPIC_BUCKETS
+"""In the place of the number of a bucket."""
 
 _NOWHERE: Final[Mapping[str, int]] = {}
 
@@ -63,7 +66,7 @@ class NearestByNews:
         self._looked_at = -1  # at that version of it
         self._from_peers: dict[tuple[str, bool], Mapping[str, int]] = {}
         self._seen: dict[str, _Seen] = {}  # by peer, when `moved` was asked last
-        self._found: list[dict[Want, dict[str, int]]] = [{} for _ in range(TOPIC_BUCKETS)]
+        self._found: list[dict[Want, dict[str, int]]] = [{} for _ in range(TOPIC_BUCKETS + 1)]
         topology.listeners.append(self._wants_changed)
 
     def distances(self, want: Want) -> Mapping[str, int]:
@@ -72,13 +75,13 @@ class NearestByNews:
         Of mode ALL also to one of which it is not known whether it does, as a bucket of its is not here.
         """
         kind, name = want
-        if kind == "SERVER" or is_pattern(name):
+        if is_of_pattern(want):
             return self._distances(want, self._wanting(want))
         if self._version != self._topology.version:
             self._version = self._topology.version
             for remembered in self._found:
                 remembered.clear()
-        remembered = self._found[bucket_of(name)]
+        remembered = self._found[_SERVERS if kind == "SERVER" else bucket_of(name)]
         found = remembered.get(want)
         if found is None:
             if len(remembered) >= FOUND_MAX:

@@ -8,7 +8,6 @@ import itertools
 from collections.abc import Callable, Iterable
 
 from routing.federation.missed import NEWS
-from routing.federation.ways import NOBODY
 from routing.peering.leaves import Hashes
 
 
@@ -24,18 +23,16 @@ class RefusedNews:
         self._changed = changed
         self._numbers = itertools.count(1)
         self._under_way: dict[str, dict[int, tuple[str, frozenset[int]]]] = {}  # by peer and number
-        self._sites: dict[str, frozenset[str]] = {}  # by peer, those of which there is something
         self._refused: dict[str, dict[str, set[int]]] = {}  # `NEWS`, or buckets, by peer and site
 
     def by(self, peer: str) -> frozenset[str]:
         """The sites of which a peer refuses something."""
-        return self._sites.get(peer, NOBODY)
+        return frozenset(self._refused.get(peer, ()))
 
     def link_down(self, peer: str) -> None:
         """Forget what a peer refuses, which is told anew on the next link."""
         self._under_way.pop(peer, None)
         self._refused.pop(peer, None)
-        self._sites.pop(peer, None)
 
     def note_told(self, peer: str, site: str, parts: Iterable[int]) -> int:
         """`NEWS` of a site is told to a peer, or buckets of these numbers; the number of the control."""
@@ -49,23 +46,20 @@ class RefusedNews:
         if taken:
             self.note_has(peer, site, parts)
         elif parts:
-            self._refused.setdefault(peer, {}).setdefault(site, set()).update(parts)
-            self._look(peer, site)
+            refused = self._refused.setdefault(peer, {})
+            is_new = site not in refused
+            refused.setdefault(site, set()).update(parts)
+            if is_new:
+                self._changed(peer, site)
 
     def note_has(self, peer: str, site: str, parts: Iterable[int]) -> None:
         """A peer has this, whoever has told it."""
         refused = self._refused.get(peer)
         if refused is not None and site in refused:
             refused[site].difference_update(parts)
-            self._look(peer, site)
-
-    def _look(self, peer: str, site: str) -> None:
-        refused, sites = self._refused[peer], self.by(peer)
-        if not refused[site]:
-            del refused[site]
-        if (site in refused) != (site in sites):
-            self._sites[peer] = frozenset(refused)
-            self._changed(peer, site)
+            if not refused[site]:
+                del refused[site]
+                self._changed(peer, site)
 
     def keep(self, site: str, hashes: Hashes) -> None:
         """Of a site only these buckets are left."""

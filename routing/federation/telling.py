@@ -53,7 +53,6 @@ class InterestToPeers:
         refused: Callable[[str], frozenset[str]],
         is_up: Callable[[str], bool],
         topics: Callable[[], Iterable[str]] = tuple,
-        distance_max: int = DISTANCE_MAX,
     ) -> None:
         self._interest = interest
         self._nearest = nearest
@@ -61,7 +60,6 @@ class InterestToPeers:
         self._refused = refused
         self._is_up = is_up
         self._topics = topics
-        self._distance_max = distance_max
         self._links: dict[str, InterestPeer] = {}
         self._told_topics = TopicTree()
         self._told_topics_count = 0
@@ -97,8 +95,8 @@ class InterestToPeers:
 
     def ways_changed(self) -> None:
         """Note that sites may be nearer by news than before, or further, or have come or gone."""
-        for want in filter(lambda want: want[0] == "SERVER", self._interest.heard):
-            self.mark(want)
+        for site in self._interest.sites:
+            self.mark(("SERVER", site))
         has_moved: Callable[[Want], bool] | None = None
         for peer, link in self._links.items():
             if self._lacks(peer, link):
@@ -228,11 +226,11 @@ class InterestToPeers:
         link = self._links.get(peer)
         if link is None or not link.stale:
             return []
-        told = link.told
+        told, refused = link.told, self._refused(peer) if link.wants_from_news else NOBODY
         out = []
         for want in sorted(link.stale):
             stands_for = link.stands_for(want, self._interest.covering)
-            known = (self._distance_for(peer, link, each) for each in stands_for)
+            known = (self._distance_for(peer, link, each, refused) for each in stands_for)
             distance = min((each for each in known if each is not None), default=None)
             if distance != told.get(want):
                 out.append(InterestChange(*want, distance))
@@ -247,12 +245,11 @@ class InterestToPeers:
         by_news = (self._nearest.is_wanted((mode, pattern)) for mode in MODES)
         return self._interest.is_wanted(pattern) or any(by_news)
 
-    def _distance_for(self, peer: str, link: InterestPeer, want: Want) -> int | None:
+    def _distance_for(self, peer: str, link: InterestPeer, want: Want, refused: frozenset[str]) -> int | None:
         interest, from_news = self._interest, link.wants_from_news
         if want in interest.own:
             return None if from_news and self._says(peer, want) else 0
         link.explained.discard(want)
-        refused = self._refused(peer) if from_news else NOBODY
         knows_all = from_news and not refused and self._is_complete
         bound = interest.bound(want)
         known = [
@@ -268,8 +265,8 @@ class InterestToPeers:
             by_news = self._nearest.from_here(want, peer, refused, by_pattern=by_pattern)
             if by_news is not None:
                 known.append(by_news)
-        found = min(known, default=self._distance_max)
-        return found if found < self._distance_max else None
+        found = min(known, default=DISTANCE_MAX)
+        return found if found < DISTANCE_MAX else None
 
     def _is_explained(self, link: InterestPeer, other: str, want: Want, distance: int, to: str) -> bool:
         is_explained = self._nearest.explains(other, want, distance, to)

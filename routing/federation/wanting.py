@@ -1,6 +1,6 @@
 """What peers and news tell of wants, and what comes of it: held copies go there, other peers hear of it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from routing.federation.interest import Interest
 from routing.federation.itineraries import Itineraries
@@ -141,16 +141,13 @@ class Wanting:
         """
         distances = self._nearest.distances(("SERVER", site))
         nearest = min(distances.values(), default=0)
-        wants = list(self._nearest.wants_of((site,)))
         for name, distance in distances.items():
             if name == site or (is_doubted and distance == nearest):
-                told = self._interest.heard
-                self.hear(
-                    name,
-                    [
-                        InterestChange(*want, distance)
-                        for want in wants
-                        if told.get(want, {}).get(name, distance + 1) > distance
-                    ],
-                    whole=False,
-                )
+                self.hear(name, list(self._further(name, site, distance)), whole=False)
+
+    def _further(self, name: str, site: str, distance: int) -> Iterator[InterestChange]:
+        """That what a site wants is so far from a peer, but for what that has told to be as near."""
+        heard = self._interest.heard
+        for want in self._nearest.wants_of((site,)):
+            if heard.get(want, {}).get(name, distance + 1) > distance:
+                yield InterestChange(*want, distance)

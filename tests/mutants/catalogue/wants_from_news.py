@@ -279,8 +279,8 @@ MUTATIONS: Final = [
     Mutation(
         name="who may want a topic passes for one that does",
         file="routing/federation/interest.py",
-        old="        known = (self.told(want).get(peer), self._nearest.distance(peer, want))",
-        new="        known = (self.told(want).get(peer), self._nearest.distances(want).get(peer))",
+        old="        return _nearer(self._told_by(peer, want), self._nearest.distance(peer, want))",
+        new="        return _nearer(self._told_by(peer, want), self._nearest.distances(want).get(peer))",
         tests=(f"{BESIDES}::test_a_late_subscriber_whose_bucket_becomes_kept_back_is_told_of",),
     ),
     Mutation(
@@ -318,8 +318,8 @@ MUTATIONS: Final = [
     Mutation(
         name="what was known when something waited before is taken for what is known now",
         file="routing/federation/custody.py",
-        old="            self.waiting[topic] = now if self.waiting.get(topic, now) == now else None\n",
-        new="            self.waiting.setdefault(topic, now)\n",
+        old="            self.waiting[topic] = distances if is_same else None\n",
+        new="            self.waiting.setdefault(topic, distances)\n",
         tests=(f"{CUSTODY}::test_one_goes_to_who_takes_it_again_after_having_left",),
     ),
     Mutation(
@@ -341,8 +341,8 @@ MUTATIONS: Final = [
     Mutation(
         name="what is kept of a site that is not trusted hides who is nearer",
         file="routing/federation/wanting.py",
-        old="if told.get(want, {}).get(name, distance + 1) > distance",
-        new="if True",
+        old="            if heard.get(want, {}).get(name, distance + 1) > distance:",
+        new="            if True:",
         tests=(f"{REFUSED}::test_who_is_not_trusted_any_more_hides_nobody_who_is_nearer",),
     ),
 ]
