@@ -163,12 +163,16 @@ class Forwarding:
 
     def send_to(self, copy: Copy, peers: Iterable[str], *, counted: bool) -> list[int]:
         """As `send_to_all`, to these peers."""
-        sent = (self.send(copy, self.peers[name], counted=counted) for name in peers)
+        distances = self._interest.distances(self.want_of(copy.entry))
+        sent = (self._send(copy, self.peers[name], distances.get(name), counted=counted) for name in peers)
         return [query for query in sent if query is not None]
 
-    def send(self, copy: Copy, peer: Peer, *, counted: bool) -> int | None:
-        """Send a copy of mode ALL to a peer if it should go there; None if not, or if it is there."""
-        depth = self.depth_for(copy, peer)
+    def _send(self, copy: Copy, peer: Peer, distance: int | None, *, counted: bool) -> int | None:
+        """Send a copy of mode ALL to a peer if it should go there; None if not, or if it is there.
+
+        `distance`: links from it to the nearest site that wants it.
+        """
+        depth = self._depth_for(copy, peer, distance)
         if depth is None or copy.entry.flags & EXPIRED:
             return None
         forward = copy.forwards.get(peer.name)
@@ -188,16 +192,15 @@ class Forwarding:
         assert depth is not None
         return self._transfer(copy, peer, forward, depth, tuple(destinations), counted=counted)
 
-    def depth_for(self, copy: Copy, peer: Peer) -> int | None:
+    def _depth_for(self, copy: Copy, peer: Peer, distance: int | None) -> int | None:
         """The depth with which a copy may go to a peer; None if it may not, or nobody there wants it."""
         depth = onward(copy.depth)
         if depth is None or peer.name in copy.hops:
             return None
-        topic = copy.entry.topic.name
-        if not peer.may_go(topic):
+        distance = 0 if peer.rules.flood else distance
+        if distance is None or not within(distance, depth):
             return None
-        distance = 0 if peer.rules.flood else self._interest.distance(peer.name, self.want_of(copy.entry))
-        return depth if distance is not None and within(distance, depth) else None
+        return depth if peer.may_go(copy.entry.topic.name) else None
 
     def _transfer(
         self,
@@ -382,7 +385,8 @@ class Forwarding:
                 is_passed_over |= bool(copy.entry.flags & STATED)
                 continue
             if not copy.entry.flags & (ONE | GONE) and copy.entry.flags & STATED:
-                self.send(copy, peer, counted=False)
+                distance = self._interest.distance(peer.name, self.want_of(copy.entry))
+                self._send(copy, peer, distance, counted=False)
         return is_passed_over
 
     def answer(self, arrival: Arrival, outcome: TransferOutcome, reason: str = "", entry_id: int = 0) -> None:
