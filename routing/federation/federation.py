@@ -229,7 +229,7 @@ class Federation:
             else:
                 before, known.rules = known.rules, rules
                 self.topology.links_changed()
-                self.telling.set_rules(name, rules.allow_in)
+                self.telling.set_rules(name, rules.allow_in, rules.depth_max)
                 self.spreading.note_rules(name, before)
                 self._apply_rules(known, now)
         sent_to = {name for copy in self._crossing.by_id.values() for name in copy.forwards}

@@ -79,6 +79,10 @@ class Interest:
         """Links from the peer to the nearest site beyond it that wants this; 0 is the peer itself."""
         return _nearer(self._told_by(peer, want), self._nearest.distances(want).get(peer))
 
+    def is_barred(self, peer: str, want: Want) -> bool:
+        """Whether what is known of a want beyond a peer is out of reach by the rules of links alone."""
+        return self.distance(peer, want) is None and self._nearest.is_beyond(peer, want)
+
     def _told_by(self, peer: str, want: Want) -> int | None:
         distance = self.heard.get(want, {}).get(peer)
         for text in self.covering(want):

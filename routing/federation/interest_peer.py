@@ -24,6 +24,7 @@ class InterestPeer:
         knows_patterns: it does not belong to an earlier version.
         wants_from_news: nor to one that takes wants from peers alone.
         may_come: patterns of the topics that may come from it.
+        depth_max: with which depth these are taken at most.
         topics: those that there are, of which peers that know no patterns are told.
 
     Attributes:
@@ -34,8 +35,15 @@ class InterestPeer:
     """
 
     def __init__(
-        self, may_come: tuple[str, ...], topics: TopicTree, *, knows_patterns: bool, wants_from_news: bool
+        self,
+        may_come: tuple[str, ...],
+        depth_max: int,
+        topics: TopicTree,
+        *,
+        knows_patterns: bool,
+        wants_from_news: bool,
     ) -> None:
+        self.depth_max = depth_max
         self.knows_patterns = knows_patterns
         self.wants_from_news = wants_from_news
         self.told: dict[Want, int] = {}
@@ -96,10 +104,10 @@ class InterestPeer:
             if not by:
                 del self._overlapped_by[text]
 
-    def set_rules(self, may_come: tuple[str, ...], wants: Iterable[Want]) -> None:
+    def set_rules(self, may_come: tuple[str, ...], depth_max: int, wants: Iterable[Want]) -> None:
         """The rules of the link have changed: tell all `wants` by the new ones."""
         self.stale.update(want for want in self.told if want[0] != "SERVER")
-        self._may_come = may_come
+        self._may_come, self.depth_max = may_come, depth_max
         self._overlaps.clear()
         self._overlapped_by.clear()
         for want in wants:

@@ -208,13 +208,13 @@ class Itineraries:
 
     def _find_late(self, topic: str, depth: int, found: Itinerary) -> Iterator[str]:
         want: Want = ("ALL", topic)
-        is_own = self._interest.is_own(want)
+        ways, is_own = self._topology.ways, self._interest.is_own(want)
         for name, distance in self._interest.told(want).items():
             peer = self._peers.get(name)
             if peer is None or not peer.may_go(topic) or not within(distance + 1, depth):
                 continue
             if distance >= 2 and is_own:
                 continue  # it may be this site, round a circle
-            distances = self._topology.ways.distances(name)
-            if not any(distances.get(site, distance + 1) <= distance for site in found.wanting):
+            reached = ways.beyond(name, ways.shut(topic), up=False, over_here=True)
+            if not any(reached.get(site, distance + 1) <= distance for site in found.destinations):
                 yield name

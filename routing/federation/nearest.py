@@ -3,9 +3,9 @@
 News says who wants what, and which links there are; what follows from that nobody need be told. So peers that
 know it tell each other of wants only what it does not explain, see `interest`.
 
-Over sites that say something of themselves, and links whose rules let a message pass, but not back over
-this site. A message of mode ONE goes only over links that are up at both ends; others wait before one that is
-down.
+Over sites that say something of themselves, and links whose rules and `depth_max` let a message pass, but
+not back over this site. A message of mode ONE goes only over links that are up at both ends; others wait
+before one that is down.
 """
 
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
@@ -16,6 +16,7 @@ import msgspec
 from routing.federation.known_wants import Touched
 from routing.federation.topology import Topology
 from routing.federation.ways import NOBODY, OPEN, Shut
+from routing.message import DEPTH_UNLIMITED
 from routing.patterns import is_pattern
 from routing.peering.leaves import TOPIC_BUCKETS, bucket_of
 from routing.peering.wants import Want, is_of_pattern
@@ -30,11 +31,11 @@ _NOWHERE: Final[Mapping[str, int]] = {}
 
 
 class _Seen(msgspec.Struct, frozen=True):
-    """What `moved` compares: the sites that say something, how far they are, whether links have rules."""
+    """What `moved` compares: who says something, how far they are, and whether links stop some messages."""
 
     sites: frozenset[str]
     reached: list[Mapping[str, int]]
-    has_rules: bool
+    stop_some: bool
 
 
 _NOTHING: Final = _Seen(NOBODY, [_NOWHERE] * 4, False)
@@ -65,6 +66,7 @@ class NearestByNews:
         self._complete = -1, False  # at that version of it
         self._looked_at = -1  # at that version of it
         self._from_peers: dict[tuple[str, bool], Mapping[str, int]] = {}
+        self._stopped_some = False  # the ways, when these were looked at
         self._seen: dict[str, _Seen] = {}  # by peer, when `moved` was asked last
         self._found: list[dict[Want, dict[str, int]]] = [{} for _ in range(TOPIC_BUCKETS + 1)]
         topology.listeners.append(self._wants_changed)
@@ -101,27 +103,36 @@ class NearestByNews:
         sites = self._wanting(want)
         return self._distance(peer, want, sites, self._shut(want)) if sites else None
 
+    def is_beyond(self, peer: str, want: Want) -> bool:
+        """Whether a site that wants something could be reached over a peer if links had no rules."""
+        reached = self._topology.ways.beyond(peer, OPEN, up=want[0] == "ONE", depth=None)
+        return not reached.keys().isdisjoint(self._wanting(want))
+
     def is_wanted(self, want: Want) -> bool:
         """Whether another site says this very want, however far it is."""
         return bool(self._saying(want))
 
-    def explains(self, peer: str, want: Want, distance: int, to: str) -> bool:
+    def explains(self, peer: str, want: Want, distance: int, to: str, depth: int) -> bool:
         """Whether a site says this very want that is known to be no further than so many links from a peer.
 
-        And is so for another peer, `to`: it is not that one, nor reached over it.
+        And is so for a message that comes from another peer, `to`, with a depth: it is not that one, nor
+        reached over it.
         """
         saying = self._saying(want)
         if not saying:
             return False
         # a pattern may be wanted beyond a link whose rules let a part of it pass, and not the rest
         shut = self._topology.ways.limited if is_of_pattern(want) else self._shut(want)
-        nearest = self._distance(peer, want, saying, shut, frozenset((to,)))
+        nearest = self._distance(peer, want, saying, shut, frozenset((to,)), depth)
         return nearest is not None and nearest <= distance
 
-    def from_here(self, want: Want, to: str, refused: frozenset[str], *, by_pattern: bool) -> int | None:
+    def from_here(
+        self, want: Want, to: str, refused: frozenset[str], depth: int, *, by_pattern: bool
+    ) -> int | None:
         """Links to the nearest site that wants something, not over the peer that is told of it.
 
-        If it refuses news, then of those that it does not know, or not that they are so near.
+        For a message that comes from it with a depth. If it refuses news, then of those that it does not
+        know, or not that they are so near.
 
         `by_pattern`: also to those that want a topic by a pattern, and not by its name.
         """
@@ -129,10 +140,11 @@ class NearestByNews:
         if not wanting:
             return None
         beyond, shut, is_one = self._topology.ways.beyond, self._shut(want), want[0] == "ONE"
-        known = beyond(self._server, shut, up=is_one, without=frozenset((to,)))
+        bound = _bounded(want, depth)
+        known = beyond(self._server, shut, up=is_one, without=frozenset((to,)), depth=bound)
         theirs = _NOWHERE
         if refused and self._server not in refused:
-            theirs = beyond(self._server, shut, up=is_one, without=refused | {to})
+            theirs = beyond(self._server, shut, up=is_one, without=refused | {to}, depth=bound)
         return min(
             (known[site] for site in wanting if site in known and theirs.get(site) != known[site]),
             default=None,
@@ -157,15 +169,17 @@ class NearestByNews:
             return
         ways, before, apart = self._topology.ways, self._seen.get(peer, _NOTHING), frozenset((peer,))
         reached = [
-            _NOWHERE if self._server in without else ways.beyond(self._server, OPEN, up=up, without=without)
+            _NOWHERE
+            if self._server in without
+            else ways.beyond(self._server, OPEN, up=up, without=without, depth=None)
             for up in (True, False)
             for without in (apart, refused | apart)
         ]
-        now = self._seen[peer] = _Seen(frozenset(self._topology.sites), reached, bool(ways.limited))
+        now = self._seen[peer] = _Seen(frozenset(self._topology.sites), reached, ways.stop_some)
         new = before.sites ^ now.sites
         over_up = new.union(*map(_differing, before.reached[:2], now.reached[:2]))
         over_all = new.union(*map(_differing, before.reached[2:], now.reached[2:]))
-        if before.has_rules or now.has_rules:  # by which each topic has other ways
+        if before.stop_some or now.stop_some:  # by which each topic has other ways
             over_up = over_all = new.union(*before.reached, *now.reached)
         yield from (("SERVER", site) for site in over_all if site != self._server)
         wants = self._topology.wants
@@ -177,14 +191,19 @@ class NearestByNews:
         before = self._from_peers
         if self._looked_at != self._topology.version:
             self._looked_at, ways = self._topology.version, self._topology.ways
+            self._stopped_some = ways.stop_some
             self._from_peers = {
-                (peer, up): ways.beyond(peer, OPEN, up=up) for peer in self.peers for up in (True, False)
+                (peer, up): ways.beyond(peer, OPEN, up=up, depth=None)
+                for peer in self.peers
+                for up in (True, False)
             }
         return before
 
     def has_moved(self) -> Callable[[Want], bool]:
         """Whether who wants something may be nearer to a peer than after `look`, or further."""
-        before = self.look()
+        stopped_some, before = self._stopped_some, self.look()
+        if stopped_some or self._stopped_some:  # by which each topic has other ways
+            return lambda want: True
         moved: dict[bool, set[str]] = {True: set(), False: set()}
         for key in before.keys() | self._from_peers.keys():
             moved[key[1]] |= _differing(before.get(key, _NOWHERE), self._from_peers.get(key, _NOWHERE))
@@ -239,9 +258,14 @@ class NearestByNews:
         found = {peer: 0 for peer in peers if peer in sites}
         others = [peer for peer in peers if peer not in found]
         if len(sites) <= len(others):
-            towards = [ways.towards(site, shut, up=is_one) for site in sites]
+            is_bounded = _bounded(want) is not None
+            towards = [ways.towards(site, shut, up=is_one, is_bounded=is_bounded) for site in sites]
             nearest = (min((each[peer] for each in towards if peer in each), default=None) for peer in others)
-            known = list(zip(others, nearest, strict=True))
+            known = [
+                (peer, distance)
+                for peer, distance in zip(others, nearest, strict=True)
+                if distance is None or not is_bounded or ways.may_go_on(peer, distance)
+            ]
         else:
             known = [(peer, self._distance(peer, want, sites, shut)) for peer in others]
         found.update((peer, distance) for peer, distance in known if distance is not None)
@@ -258,8 +282,10 @@ class NearestByNews:
         sites: Collection[str],
         shut: Shut,
         without: frozenset[str] = NOBODY,
+        depth: int = DEPTH_UNLIMITED,
     ) -> int | None:
-        beyond = self._topology.ways.beyond(start, shut, up=want[0] == "ONE", without=without)
+        is_one, depth_bounded = want[0] == "ONE", _bounded(want, depth)
+        beyond = self._topology.ways.beyond(start, shut, up=is_one, without=without, depth=depth_bounded)
         return min((beyond[site] for site in sites if site in beyond), default=None)
 
     def _wants_changed(self, touched: Touched) -> None:
@@ -268,6 +294,11 @@ class NearestByNews:
             buckets = set(range(TOPIC_BUCKETS))
         for bucket in buckets:
             self._found[bucket].clear()
+
+
+def _bounded(want: Want, depth: int = DEPTH_UNLIMITED) -> int | None:
+    """The depth; None for what is for a server, as no link bounds that."""
+    return None if want[0] == "SERVER" else depth
 
 
 def _differing(one: Mapping[str, int], other: Mapping[str, int]) -> set[str]:

@@ -25,9 +25,10 @@ from routing.federation.interest_peer import EVERYTHING, InterestPeer
 from routing.federation.known_wants import Touched
 from routing.federation.nearest import EVERY_SITE, NearestByNews
 from routing.federation.ways import NOBODY
-from routing.message import MODES
+from routing.message import DEPTH_UNLIMITED, MODES
 from routing.patterns import TopicTree, is_pattern, subscription_takes
-from routing.peering.wants import DISTANCE_MAX, InterestChange, Want, is_of_pattern
+from routing.peering.copies import within
+from routing.peering.wants import DISTANCE_MAX, InterestChange, Want
 
 TOPICS_TOLD_MAX: Final = 10_000
 """Topics that stand for patterns to peers that know none."""
@@ -161,6 +162,7 @@ class InterestToPeers:
         self,
         peer: str,
         may_come: tuple[str, ...] = EVERYTHING,
+        depth_max: int = DEPTH_UNLIMITED,
         *,
         knows_patterns: bool = True,
         wants_from_news: bool = False,
@@ -169,11 +171,16 @@ class InterestToPeers:
 
         Args:
             may_come: patterns of the topics that may come from the peer.
+            depth_max: with which depth they are taken at most.
             knows_patterns: it can be told of patterns.
             wants_from_news: it takes from news what sites want.
         """
         link = self._links[peer] = InterestPeer(
-            may_come, self._told_topics, knows_patterns=knows_patterns, wants_from_news=wants_from_news
+            may_come,
+            depth_max,
+            self._told_topics,
+            knows_patterns=knows_patterns,
+            wants_from_news=wants_from_news,
         )
         if not knows_patterns:
             for topic in self._topics():
@@ -197,11 +204,10 @@ class InterestToPeers:
             if want[0] == "ONE" and peer in heard:
                 self.mark(want)
 
-    def set_rules(self, peer: str, may_come: tuple[str, ...]) -> None:
-        """Note that other topics may come from a peer."""
+    def set_rules(self, peer: str, may_come: tuple[str, ...], depth_max: int) -> None:
+        """Note that other topics may come from a peer, or with another depth."""
         if (link := self._links.get(peer)) is not None:
-            patterns = filter(is_of_pattern, self._interest.own | self._interest.heard.keys())
-            link.set_rules(may_come, patterns)
+            link.set_rules(may_come, depth_max, self._interest.own | self._interest.heard.keys())
             if self._lacks(peer, link):
                 for want in self._nearest.wants_of(EVERY_SITE):
                     link.mark(want)
@@ -257,19 +263,20 @@ class InterestToPeers:
             for other, distance in interest.heard.get(want, {}).items()
             if other != peer
             and distance < bound
+            and (want[0] == "SERVER" or within(distance + 1, link.depth_max))
             and (want[0] != "ONE" or self._is_up(other))
             and not (knows_all and self._is_explained(link, other, want, distance, peer))
         ]
         if refused or not from_news:
             by_pattern = not link.knows_patterns and want[1] in self._told_topics
-            by_news = self._nearest.from_here(want, peer, refused, by_pattern=by_pattern)
+            by_news = self._nearest.from_here(want, peer, refused, link.depth_max, by_pattern=by_pattern)
             if by_news is not None:
                 known.append(by_news)
         found = min(known, default=DISTANCE_MAX)
         return found if found < DISTANCE_MAX else None
 
     def _is_explained(self, link: InterestPeer, other: str, want: Want, distance: int, to: str) -> bool:
-        is_explained = self._nearest.explains(other, want, distance, to)
+        is_explained = self._nearest.explains(other, want, distance, to, link.depth_max)
         if is_explained:
             self._nearest.look()
             link.explained.add(want)

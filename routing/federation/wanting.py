@@ -62,6 +62,7 @@ class Wanting:
         self._telling.link_up(
             peer.name,
             peer.rules.allow_in,
+            peer.rules.depth_max,
             knows_patterns=knows_patterns,
             wants_from_news=peer.wants_from_news,
         )

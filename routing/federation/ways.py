@@ -48,6 +48,9 @@ _Asked = tuple[
     tuple[tuple[str, str], ...],
 ]
 
+_Beyond = tuple[str, Shut, bool, frozenset[str], int | None, bool]
+"""What is asked of `Ways.beyond`."""
+
 NOWHERE: Final = -2
 """Less than any depth."""
 
@@ -91,6 +94,8 @@ class Ways:
     Attributes:
         peers: of this site, by name.
         limited: the links, from and to, that not all topics may cross.
+        has_bounds: a link bounds the depth of what crosses it.
+        stop_some: which ways there are depends on the message.
     """
 
     def __init__(
@@ -103,15 +108,15 @@ class Ways:
         self._links = links
         self._may_cross = may_cross
         ends = (end for said in links.values() for end in said.values())
-        self._has_bounds = any(end.depth_max != DEPTH_UNLIMITED for end in ends)
+        self.has_bounds = any(end.depth_max != DEPTH_UNLIMITED for end in ends)
         self._reaches: dict[tuple[Shut, int, bool, frozenset[str]], Reach] = {}
         self._shut: dict[str, Shut] = {}
         self._assigned: dict[_Asked, Assigned] = {}
         self._assigned_sites = 0
         self._from: dict[str, dict[str, int]] = {}
         self._places: dict[str, dict[str, int]] = {}
-        self._towards: dict[tuple[str, Shut, bool], dict[str, int]] = {}
-        self._beyond: dict[tuple[str, Shut, bool, frozenset[str]], dict[str, int]] = {}
+        self._towards: dict[tuple[str, Shut, bool, bool], dict[str, int]] = {}
+        self._beyond: dict[_Beyond, dict[str, int]] = {}
         self.peers = sorted(links.get(server, ()))
         self._bits = {peer: 1 << number for number, peer in enumerate(self.peers)}
         self._neighbours: dict[str, dict[str, None]] = {}
@@ -127,6 +132,7 @@ class Ways:
             if end.is_limited and peer in self._neighbours.get(site, ())
             for one, other in ((site, peer), (peer, site))
         )
+        self.stop_some = bool(self.limited) or self.has_bounds
 
     def __contains__(self, site: str) -> bool:
         return site in self._neighbours
@@ -147,9 +153,12 @@ class Ways:
             self._shut[topic] = found
         return found
 
-    def towards(self, target: str, shut: Shut, *, up: bool) -> Mapping[str, int]:
-        """As `beyond`, from all sites to one."""
-        key = target, shut, up
+    def towards(self, target: str, shut: Shut, *, up: bool, is_bounded: bool = True) -> Mapping[str, int]:
+        """As `beyond`, from all sites to one, of a message that comes to them with any depth.
+
+        `is_bounded`: `depth_max` of links bounds it.
+        """
+        key = target, shut, up, is_bounded and self.has_bounds
         found = self._towards.get(key)
         if found is None:
             if len(self._towards) >= REACHES_MAX:
@@ -159,7 +168,9 @@ class Ways:
                 for other in self._neighbours.get(site, ()):
                     if other in found or other not in self._links or other == self._server:
                         continue
-                    if (other, site) not in shut and (not up or self._is_up(other, site)):
+                    if (other, site) in shut or (up and not self._is_up(other, site)):
+                        continue
+                    if not is_bounded or within(found[site], self._end(site, other).depth_max):
                         found[other] = found[site] + 1
                         edge.append(other)
             self._towards[key] = found
@@ -183,7 +194,14 @@ class Ways:
         return found
 
     def beyond(
-        self, peer: str, shut: Shut, *, up: bool, without: frozenset[str] = NOBODY
+        self,
+        peer: str,
+        shut: Shut,
+        *,
+        up: bool,
+        without: frozenset[str] = NOBODY,
+        depth: int | None = DEPTH_UNLIMITED,
+        over_here: bool = False,
     ) -> Mapping[str, int]:
         """Links from a peer to what a message that is given to it can reach without coming back here.
 
@@ -195,8 +213,10 @@ class Ways:
             shut: the links that it may not cross, that with the peer among them.
             up: over links that are up at both ends alone; that with the peer may be down.
             without: sites that it is not to come to either.
+            depth: of the message at this site; None for one that `depth_max` of links does not bound.
+            over_here: it may come back here, as what peers tell each other does in a circle.
         """
-        key = peer, shut, up, without
+        key = peer, shut, up, without, depth if self.has_bounds else None, over_here
         found = self._beyond.get(key)
         if found is None:
             if len(self._beyond) >= REACHES_MAX:
@@ -204,16 +224,49 @@ class Ways:
             found = self._beyond[key] = {} if (self._server, peer) in shut else self._search_beyond(*key)
         return found
 
-    def _search_beyond(self, peer: str, shut: Shut, up: bool, without: frozenset[str]) -> dict[str, int]:
-        found, edge = {peer: 0}, [peer]
-        for site in edge:
-            for other in self._neighbours.get(site, ()) if site in self._links else ():
-                if other in found or other == self._server or other in without or (site, other) in shut:
-                    continue
-                if not up or self._is_up(site, other):
-                    found[other] = found[site] + 1
-                    edge.append(other)
+    def _search_beyond(
+        self,
+        peer: str,
+        shut: Shut,
+        up: bool,
+        without: frozenset[str],
+        depth: int | None,
+        over_here: bool,
+    ) -> dict[str, int]:
+        is_bounded = depth is not None
+        left = DEPTH_UNLIMITED if depth is None else depth
+        if peer != self._server and is_bounded:
+            coming = self._coming(left, self._server, peer)
+            if coming is None:
+                return {}
+            left = coming
+        found, greatest, edge = {peer: 0}, {peer: left}, {peer: left}
+        distance = 0
+        while edge:
+            distance += 1
+            come: dict[str, int] = {}
+            for site, left in edge.items():
+                for other in self._neighbours.get(site, ()) if site in self._links else ():
+                    if other in without or (site, other) in shut or (other == self._server and not over_here):
+                        continue
+                    if (other in found and not is_bounded) or (up and not self._is_up(site, other)):
+                        continue
+                    coming = self._coming(left, site, other) if is_bounded else left
+                    if coming is not None and wider(coming, come.get(other, greatest.get(other, NOWHERE))):
+                        come[other] = coming
+                        found.setdefault(other, distance)
+            greatest |= come
+            edge = come
         return found
+
+    def _coming(self, depth: int, sender: str, receiver: str) -> int | None:
+        """The depth with which a message comes to the next site; None if it may not go there."""
+        going = onward(depth)
+        return None if going is None else capped(going, self._end(receiver, sender).depth_max)
+
+    def may_go_on(self, peer: str, distance: int) -> bool:
+        """Whether a message may go so many links further than a peer, by the bound of the link with it."""
+        return within(distance, self._end(peer, self._server).depth_max)
 
     def places(self, peer: str) -> Mapping[str, int]:
         """By site, its place in an order in which those that are reached over one link come together.
@@ -248,7 +301,7 @@ class Ways:
             up: over links that are up at both ends alone.
             without: sites that it is not to pass.
         """
-        key = (self.shut(topic), depth if self._has_bounds else DEPTH_UNLIMITED, up, without)
+        key = (self.shut(topic), depth if self.has_bounds else DEPTH_UNLIMITED, up, without)
         found = self._reaches.get(key)
         if found is None:
             if len(self._reaches) >= REACHES_MAX:
@@ -267,16 +320,15 @@ class Ways:
             beyond: dict[str, int] = {}
             come: dict[str, int] = {}
             for site, first in edge.items():
-                going = onward(left[site])
-                if going is None:
-                    continue
                 for peer in self._neighbours.get(site, ()):
                     if peer in without or (site, peer) in shut or (up and not self._is_up(site, peer)):
                         continue
+                    coming = self._coming(left[site], site, peer)
+                    if coming is None:
+                        break
                     by = first or bits[peer]
                     if found.hops.setdefault(peer, distance) == distance and peer != server:
                         found.first[peer] = found.first.get(peer, 0) | by
-                    coming = capped(going, self._end(peer, site).depth_max)
                     if come.get(peer) == coming:
                         beyond[peer] |= by
                     elif wider(coming, come.get(peer, left.get(peer, NOWHERE))):

@@ -1,8 +1,12 @@
 """Contract 4: depth, interest, tombstones."""
 
+from typing import Final
+
 from tests.mutants.mutation import Mutation
 
-MUTATIONS = [
+BEYOND_RULES: Final = "tests/routing/federation/test_wants_beyond_rules.py"
+
+MUTATIONS: Final = [
     Mutation(
         name="depth is not counted down",
         file="routing/peering/copies.py",
@@ -112,5 +116,77 @@ MUTATIONS = [
             "tests/daemon/store/test_store.py::test_removals_are_forgotten_with_those_that_the_router_has_forgotten",
         ),
         seed=0,
+    ),
+    Mutation(
+        name="to many sites a link that bounds depth is no further than others",
+        file="routing/federation/ways.py",
+        old="            coming = self._coming(left, site, other) if is_bounded else left",
+        new="            coming = left",
+        tests=(f"{BEYOND_RULES}::test_it_is_as_far_by_news_as_a_message_would_go",),
+    ),
+    Mutation(
+        name="a way is no longer where the shortest is bounded",
+        file="routing/federation/ways.py",
+        old="(other in found and not is_bounded)",
+        new="other in found",
+        tests=(f"{BEYOND_RULES}::test_a_longer_way_counts_where_the_shortest_ends",),
+    ),
+    Mutation(
+        name="to a few sites a link that bounds depth is no further than others",
+        file="routing/federation/ways.py",
+        old="if not is_bounded or within(found[site], ",
+        new="if not is_bounded or within(0, ",
+        tests=(f"{BEYOND_RULES}::test_it_is_as_far_by_news_as_a_message_would_go",),
+    ),
+    Mutation(
+        name="the bound of the link with a peer does not count",
+        file="routing/federation/nearest.py",
+        old="or not is_bounded or ways.may_go_on(peer, distance)",
+        new="or is_bounded is not None",
+        tests=(f"{BEYOND_RULES}::test_it_is_as_far_by_news_as_a_message_would_go",),
+    ),
+    Mutation(
+        name="a peer is told of what it cannot reach by what peers tell",
+        file="routing/federation/telling.py",
+        old="within(distance + 1, link.depth_max))",
+        new="within(distance, link.depth_max))",
+        tests=(f"{BEYOND_RULES}::test_what_an_earlier_site_wants_is_told_no_further_than_messages_may_go",),
+    ),
+    Mutation(
+        name="a peer is told of what it cannot reach by what news says",
+        file="routing/federation/nearest.py",
+        old="without=frozenset((to,)), depth=bound)",
+        new="without=frozenset((to,)), depth=None)",
+        tests=(f"{BEYOND_RULES}::test_an_earlier_peer_is_told_of_what_its_messages_may_reach",),
+    ),
+    Mutation(
+        name="what a peer may reach is as before when the bound of its link is another",
+        file="routing/federation/interest_peer.py",
+        old="        self._may_come, self.depth_max = may_come, depth_max",
+        new="        self._may_come = may_come",
+        tests=(f"{BEYOND_RULES}::test_an_earlier_peer_is_told_of_what_its_messages_may_reach",),
+    ),
+    Mutation(
+        name="links that let no topic pass hide who is late",
+        file="routing/federation/itineraries.py",
+        old="ways.beyond(name, ways.shut(topic), up=False, over_here=True)",
+        new="ways.distances(name)",
+        tests=(f"{BEYOND_RULES}::test_who_may_not_have_it_by_rules_hides_nobody_that_is_as_far",),
+    ),
+    Mutation(
+        name="what is explained by a way that its topic may not take stays so",
+        file="routing/federation/nearest.py",
+        old="        if stopped_some or self._stopped_some:",
+        new="        if False:",
+        tests=(
+            f"{BEYOND_RULES}::test_who_is_cut_off_for_a_topic_hides_nobody_any_more_though_other_topics_reach_it",
+        ),
+    ),
+    Mutation(
+        name="what is told round a circle passes for somebody else",
+        file="routing/federation/itineraries.py",
+        old="up=False, over_here=True)",
+        new="up=False)",
+        tests=(f"{BEYOND_RULES}::test_what_earlier_peers_tell_round_a_circle_is_nobody_else_who_wants_it",),
     ),
 ]

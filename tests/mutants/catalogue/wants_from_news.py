@@ -43,8 +43,8 @@ MUTATIONS: Final = [
     Mutation(
         name="who is told explains by its own wants what it is told",
         file="routing/federation/nearest.py",
-        old="        nearest = self._distance(peer, want, saying, shut, frozenset((to,)))",
-        new="        nearest = self._distance(peer, want, saying, shut)",
+        old="self._distance(peer, want, saying, shut, frozenset((to,)), depth)",
+        new="self._distance(peer, want, saying, shut, depth=depth)",
         tests=(
             f"{BESIDES}::test_what_somebody_wants_itself_does_not_hide_from_it_what_others_want_that_are_as_near",
         ),
@@ -52,15 +52,15 @@ MUTATIONS: Final = [
     Mutation(
         name="a link that is down is a way for mode ONE to a few",
         file="routing/federation/nearest.py",
-        old="            towards = [ways.towards(site, shut, up=is_one) for site in sites]",
-        new="            towards = [ways.towards(site, shut, up=False) for site in sites]",
+        old="ways.towards(site, shut, up=is_one, is_bounded",
+        new="ways.towards(site, shut, up=False, is_bounded",
         tests=(f"{TESTS}::test_one_waits_where_no_way_is_up_and_goes_when_one_comes_up_anywhere",),
     ),
     Mutation(
         name="a link that is down is a way for mode ONE to many",
         file="routing/federation/nearest.py",
-        old='        beyond = self._topology.ways.beyond(start, shut, up=want[0] == "ONE", without=without)',
-        new="        beyond = self._topology.ways.beyond(start, shut, up=False, without=without)",
+        old="ways.beyond(start, shut, up=is_one, without=without, depth=depth_bounded)",
+        new="ways.beyond(start, shut, up=False, without=without, depth=depth_bounded)",
         tests=(f"{TESTS}::test_one_waits_where_no_way_is_up_and_goes_when_one_comes_up_anywhere",),
     ),
     Mutation(

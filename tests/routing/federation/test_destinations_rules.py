@@ -46,7 +46,7 @@ def within_rules(links: Links, rules: Rules, origin: str, depth: int) -> set[str
             continue
         for peer in neighbours[site]:
             here, there = rules.get((site, peer), PeerRules()), rules.get((peer, site), PeerRules())
-            if not (_lets_pass(here.allow_out) and _lets_pass(there.allow_in)):
+            if not (lets_pass(here.allow_out) and lets_pass(there.allow_in)):
                 continue
             coming = capped(going, there.depth_max)
             if peer not in left or wider(coming, left[peer]):
@@ -55,7 +55,7 @@ def within_rules(links: Links, rules: Rules, origin: str, depth: int) -> set[str
     return set(left)
 
 
-def _lets_pass(allowed: tuple[str, ...]) -> bool:
+def lets_pass(allowed: tuple[str, ...]) -> bool:
     return any(topic_matches(pattern, "t") for pattern in allowed)
 
 

@@ -1,0 +1,192 @@
+"""Topic rules and `depth_max` of links bound what wants are within reach, and what peers tell of them."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from routing.message import MODES, DeliveryMode
+from routing.peering.copies import PeerRules, capped, onward
+from tests.routing.federation.test_destinations import know_all
+from tests.routing.federation.test_destinations_rules import Links, Rules, drawn, lets_pass, within_rules
+from tests.routing.federation.test_radius import graphs
+from tests.support.sites import Federation
+from tests.support.wants import after, distances
+
+NOBODY_BEYOND = PeerRules(depth_max=0)
+
+
+def links_to_nearest(links: Links, rules: Rules, here: str, peer: str, wanting: set[str]) -> int | None:
+    """Of the shortest way on which a message comes from here, over a peer, to one that wants it."""
+    here_to, at = {(here, -1)}, {(here, -1)}
+    distance = -1
+    while at:
+        found = set[tuple[str, int]]()
+        for site, depth in at:
+            for one, other in [link for a, b in links for link in ((a, b), (b, a)) if link[0] == site]:
+                there, going = rules.get((other, one), PeerRules()), onward(depth)
+                passes = lets_pass(rules.get((one, other), PeerRules()).allow_out) and lets_pass(
+                    there.allow_in
+                )
+                if other != here and (site != here or other == peer) and passes and going is not None:
+                    found.add((other, capped(going, there.depth_max)))
+        distance += 1
+        if any(site in wanting for site, _ in found):
+            return distance
+        at = found - here_to
+        here_to |= found
+    return None
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs(9), st.integers(0, 2**32), st.sampled_from(MODES), st.data())
+def test_it_is_as_far_by_news_as_a_message_would_go(
+    links: Links, seed: int, mode: DeliveryMode, data: st.DataObject
+) -> None:
+    rules = drawn(links, random.Random(seed))
+    sites = Federation(links, seed, rules=rules)
+    wanting = data.draw(st.sets(st.sampled_from(sites.names)), label="wanting")
+    for name in sorted(wanting):
+        sites.subscribe(name, accepts=mode)
+    know_all(sites)
+    for here in sites.names:
+        peers = sites.routers[here].federation.outlook.peers
+        known = {peer: links_to_nearest(links, rules, here, peer, wanting - {here}) for peer in peers}
+        expected = {peer: distance for peer, distance in known.items() if distance is not None}
+        assert distances(sites, here, (mode, "t")) == expected
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs(9), st.integers(0, 2**32), st.integers(-1, 5), st.data())
+def test_one_comes_to_who_takes_it_if_any_site_does_that_rules_let_it_reach(
+    links: Links, seed: int, depth: int, data: st.DataObject
+) -> None:
+    rules = drawn(links, random.Random(seed))
+    sites = Federation(links, seed, rules=rules)
+    wanting = data.draw(st.sets(st.sampled_from(sites.names)), label="wanting")
+    for name in sorted(wanting):
+        sites.subscribe(name, accepts="ONE")
+    origin = data.draw(st.sampled_from(sites.names), label="origin")
+    know_all(sites)
+    sites.publish(origin, depth=depth, delivery="ONE")
+    after(sites)
+    takers = [site for site, _ in sites.delivered]
+    if within_rules(links, rules, origin, depth).isdisjoint(wanting):
+        assert not takers
+    else:
+        assert len(takers) == 1
+        assert wanting.issuperset(takers)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_who_is_too_deep_beyond_a_link_hides_nobody_that_is_as_far(mode: DeliveryMode) -> None:
+    """E wants it by news, and c takes nothing from m that goes on; of f only peers have told yet."""
+    sites = Federation(
+        {("a", "b"), ("b", "m"), ("m", "c"), ("c", "e"), ("m", "d"), ("d", "f")},
+        rules={("c", "m"): NOBODY_BEYOND},
+    )
+    sites.subscribe("e", accepts=mode)
+    know_all(sites)
+    assert not distances(sites, "a", (mode, "t"))
+    sites.subscribe("f", "another")  # so that news of the next want has to wait
+    sites.subscribe("f", accepts=mode)
+    sites.settle()
+    assert distances(sites, "a", (mode, "t")) == {"b": 3}
+    sites.publish("a", depth=-1, delivery=mode)
+    sites.settle()
+    assert sites.delivered == {("f", "m"): 1}
+
+
+@pytest.mark.parametrize("other_ways", [(), (("a", "x"), ("x", "c"))])
+def test_who_may_not_have_it_by_rules_hides_nobody_that_is_as_far(
+    other_ways: tuple[tuple[str, str], ...],
+) -> None:
+    """Both are a link from m, and only other topics may pass the one to c; of d only peers have told yet."""
+    rules = {("c", "m"): PeerRules(allow_in=("weather.oslo",), allow_out=("weather.oslo",))}
+    sites = Federation({("a", "b"), ("b", "m"), ("m", "c"), ("m", "d"), *other_ways}, rules=rules)
+    sites.subscribe("c", "weather.#", accepts="ALL")
+    know_all(sites)
+    sites.subscribe("d", "another")  # so that news of the next want has to wait
+    sites.subscribe("d", "weather.#", accepts="ALL")
+    sites.settle()
+    sites.publish("a", topic="weather.bergen", depth=-1)
+    sites.settle()
+    assert sites.delivered == {("d", "m"): 1} | ({("c", "m"): 1} if other_ways else {})
+
+
+def test_what_earlier_peers_tell_round_a_circle_is_nobody_else_who_wants_it() -> None:
+    sites = Federation({("a", "x"), ("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")}, older="abcdx")
+    sites.subscribe("x", accepts="ALL")
+    know_all(sites)
+    assert distances(sites, "a") == {"x": 0, "b": 4, "d": 4}
+    sites.publish("a", depth=-1)
+    sites.settle()
+    assert sites.transfers == 1
+
+
+@pytest.mark.parametrize("more", [(), ("u", "v")])
+def test_a_longer_way_counts_where_the_shortest_ends(more: tuple[str, ...]) -> None:
+    """Q takes nothing from p that goes on, but does so from r."""
+    links = {("a", "p"), ("p", "q"), ("p", "r"), ("r", "q"), *(("q", name) for name in ("t", *more))}
+    sites = Federation(links, rules={("q", "p"): NOBODY_BEYOND})
+    for name in ("t", *more):
+        sites.subscribe(name, accepts="ONE")
+    know_all(sites)
+    assert distances(sites, "a", ("ONE", "t")) == {"p": 3}
+    sites.publish("a", depth=4, delivery="ONE")
+    sites.publish("a", "too far", depth=3, delivery="ONE")
+    after(sites)
+    assert [name for _, name in sites.delivered] == ["m"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_earlier_peer_is_told_of_what_its_messages_may_reach(mode: DeliveryMode) -> None:
+    links = {("a", "b"), ("b", "c"), ("c", "d")}
+    sites = Federation(links, old=("a", "b"), rules={("c", "b"): NOBODY_BEYOND})
+    sites.subscribe("d", accepts=mode)
+    know_all(sites)
+    assert distances(sites, "b", (mode, "t")) == {}
+    assert distances(sites, "b", ("SERVER", "d")) == {"c": 1}
+    for rules, expected in ((PeerRules(), {"c": 1}), (NOBODY_BEYOND, {}), (PeerRules(depth_max=1), {"c": 1})):
+        sites.routers["c"].federation.set_peers(sites.now, {"b": rules, "d": PeerRules()})
+        sites.take("c")
+        after(sites)
+        assert distances(sites, "b", (mode, "t")) == expected
+    assert distances(sites, "a", (mode, "t")) == {"b": 2}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_an_earlier_site_wants_is_told_no_further_than_messages_may_go(mode: DeliveryMode) -> None:
+    rules = {("b", "a"): PeerRules(depth_max=1)}
+    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")}, old=("d",), rules=rules)
+    know_all(sites)
+    sites.subscribe("d", accepts=mode)
+    after(sites)
+    assert distances(sites, "b", (mode, "t")) == {"c": 1}
+    assert distances(sites, "a", (mode, "t")) == {}
+    sites.routers["b"].federation.set_peers(sites.now, {"a": PeerRules(), "c": PeerRules()})
+    sites.take("b")
+    after(sites)
+    assert distances(sites, "a", (mode, "t")) == {"b": 2}
+
+
+def test_who_is_cut_off_for_a_topic_hides_nobody_any_more_though_other_topics_reach_it() -> None:
+    """The earlier o has two ways to s, one of which is not for t; of v only peers have told yet."""
+    sites = Federation(
+        {("b", "a"), ("a", "o"), ("o", "x"), ("x", "s"), ("o", "y"), ("y", "s"), ("o", "z"), ("z", "v")},
+        older=("o",),
+        rules={("y", "o"): PeerRules(allow_in=("u",))},
+    )
+    sites.subscribe("s", accepts="ONE")
+    know_all(sites)
+    after(sites)
+    sites.subscribe("v", "another")  # so that news of the next want has to wait
+    sites.subscribe("v", accepts="ONE")
+    sites.settle()
+    assert distances(sites, "b", ("ONE", "t")) == {"a": 3}
+    sites.cut("x", "s")
+    sites.routers["x"].timing.tick(sites.now)  # says so; v does not yet
+    sites.take("x")
+    sites.settle()
+    assert distances(sites, "b", ("ONE", "t")) == {"a": 3}
