@@ -30,6 +30,7 @@ DOWN: Final = (LINK_DOWN, DOWN_UNWANTED, DOWN_UNTOLD)
 
 UNTOLD: Final = "the link has just come up: what is wanted there is not known yet"
 UNWANTED: Final = "nobody there wants it"
+BARRED: Final = "topic rules or depth_max of a link keep it from who wants it there"
 NO_WAY: Final = "no way to it is known there"
 COME_FROM_THERE: Final = "it has come from there"
 
@@ -119,7 +120,9 @@ class Outlook:
             return DOWN_UNWANTED if told else DOWN_UNTOLD
         if not told:
             return UNTOLD
-        return NO_WAY if want[0] == "SERVER" else UNWANTED
+        if want[0] == "SERVER":
+            return NO_WAY
+        return BARRED if self._interest.is_barred(peer.name, want) else UNWANTED
 
 
 def _why_not(peer: Peer, want: Want, distance: int | None, depth: int | None, hops: tuple[str, ...]) -> str:

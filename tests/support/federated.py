@@ -140,6 +140,12 @@ class FederatedSite:
             ):
                 await trio.sleep(0.01)
 
+    async def knows(self, site: str, topic: str) -> None:
+        """Wait until it is known here that another site wants a topic, of mode ALL, within reach or not."""
+        with trio.fail_after(PATIENCE_S):
+            while site not in self.broker.door.outlook.known_wants.wanting("ALL", topic):
+                await trio.sleep(0.01)
+
     async def would_go(self, topic: str, sites: Collection[str]) -> None:
         """Wait until a message of mode ALL and any depth would be for these sites."""
         with trio.fail_after(PATIENCE_S):

@@ -216,7 +216,7 @@ class TestTrace:
             assert passed_over(reports, "beta")["gamma"] == "its Depth ends here"
 
     async def test_the_rules_of_a_link_hold_for_it(self, tmp_path: Path) -> None:
-        rules = {"alpha": {"allow_in": ("news.#",), "depth_max": 0}}
+        rules = {"alpha": {"allow_in": ("news.#",), "depth_max": 1}}
         async with sites(tmp_path, CHAIN, beta={"rules": rules}) as running:
             for topic in ("weather", "news.oslo"):
                 await (await running["gamma"].client(topic)).subscribe(topic)
@@ -224,8 +224,17 @@ class TestTrace:
             reports, _ = await asked(running["alpha"], Trace("weather"))
             assert found(reports)["alpha", "beta"] == "denied"
             reports, _ = await asked(running["alpha"], Trace("news.oslo"))
-            assert [report.depth for report in reports] == [-1, 0]
-            assert passed_over(reports, "beta")["gamma"] == "its Depth ends here"
+            assert [report.depth for report in reports] == [-1, 1, 0]
+
+    async def test_it_goes_nowhere_if_a_link_ends_its_way_before_who_wants_it(self, tmp_path: Path) -> None:
+        async with sites(tmp_path, CHAIN, beta={"rules": {"alpha": {"depth_max": 0}}}) as running:
+            await (await running["gamma"].client("reader")).subscribe("weather")
+            await running["beta"].wanted("ALL", "weather")
+            await running["alpha"].knows("gamma", "weather")
+            reports, _ = await asked(running["alpha"], Trace("weather"))
+            assert [report.at for report in reports] == ["alpha"]
+            barred = "topic rules or depth_max of a link keep it from who wants it there"
+            assert passed_over(reports, "alpha") == {"beta": barred}
 
     async def test_a_message_of_mode_one_stays_where_it_is_taken(self, tmp_path: Path) -> None:
         async with sites(tmp_path, CHAIN) as running:
