@@ -23,6 +23,7 @@ from daemon.site.links import SiteLinks
 from daemon.site.state_mark import INSTALLATION
 from routing.errors import Refusal
 from tests.support.broker_of_ada import broker_of_ada
+from tests.support.federated import FederatedClient
 from tests.support.keys import write_keys
 from tests.support.patience import PATIENCE_S
 
@@ -120,6 +121,24 @@ async def up(links: SiteLinks, peer: str) -> None:
     with trio.fail_after(PATIENCE_S):
         while (await peers(links)).get(peer, {}).get("state") != "up":
             await trio.sleep(0.01)
+
+
+async def subscribed(links: SiteLinks, topic: str) -> None:
+    """Somebody at the site subscribes to a topic."""
+    broker = links._broker
+    identity = await broker.accounts.authenticate("ada", "correct horse", "test")
+    client = FederatedClient(broker.open_session(identity, "reader", protocol="test", remote="test"))
+    await client.subscribe(topic)
+
+
+def wanting(links: SiteLinks, topic: str) -> dict[str, int]:
+    """By peer, how far it is beyond it to who wants a topic."""
+    return dict(links._broker.door.outlook.distances(("ALL", topic)))
+
+
+def known(links: SiteLinks) -> set[str]:
+    """The sites whose news is known, and believed."""
+    return set(links._broker.door.outlook.news)
 
 
 async def test_a_site_without_keys_and_peers_has_no_links_and_says_so(tmp_path: Path) -> None:
@@ -250,3 +269,20 @@ async def test_a_question_for_what_cannot_be_is_refused(tmp_path: Path, question
     async with Directory(tmp_path, "alpha").links() as links:
         with pytest.raises(Refusal):
             await asked(links, question)
+
+
+async def test_a_site_that_trusts_its_peer_no_more_at_a_start_knows_still_what_that_wants(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """The store has its news, which is forgotten; a message waits for it all the same."""
+    async with pair(tmp_path, authority) as (alpha, _, beta):
+        await subscribed(beta, "weather")
+        async with alpha.running() as links:
+            with trio.fail_after(PATIENCE_S):
+                while wanting(links, "weather") != {"beta": 0} or "beta" not in known(links):
+                    await trio.sleep(0.01)
+        another = Authority.create(tmp_path / "another", "another", 3650, datetime.now(UTC))
+        write_keys(another, "alpha", alpha.keys, datetime.now(UTC))
+        async with alpha.links() as links:
+            assert wanting(links, "weather") == {"beta": 0}
+            assert "beta" not in known(links)

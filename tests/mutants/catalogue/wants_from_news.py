@@ -345,4 +345,14 @@ MUTATIONS: Final = [
         new="            if True:",
         tests=(f"{REFUSED}::test_who_is_not_trusted_any_more_hides_nobody_who_is_nearer",),
     ),
+    Mutation(
+        name="at a start it is known whom to trust before it is who is a peer",
+        file="daemon/site/links.py",
+        old="        broker.federating.peers_changed(self._peers)\n",
+        new="",
+        tests=(
+            "tests/daemon/site/test_site_links.py"
+            "::test_a_site_that_trusts_its_peer_no_more_at_a_start_knows_still_what_that_wants",
+        ),
+    ),
 ]
