@@ -34,35 +34,16 @@ from typing import Final
 
 import msgspec
 
-from routing.errors import Refusal
+from routing.federation.held_news import HeldNews
 from routing.federation.interest_peer import EVERYTHING
-from routing.federation.known_wants import KnownWants
 from routing.federation.missed import NEWS, Missed
-from routing.federation.news_allowances import SITES_MAX, NewsAllowances
-from routing.federation.news_peer import NewsPeer, as_told, in_controls
+from routing.federation.news_allowances import NewsAllowances
 from routing.federation.peer import Peer
 from routing.federation.refused_news import RefusedNews
 from routing.federation.saying import Saying, pieces
-from routing.names import is_server_name
+from routing.federation.telling_news import NewsToPeers
 from routing.peering.copies import PeerRules
-from routing.peering.decisions import (
-    DiscardNews,
-    DiscardWants,
-    StoreNews,
-    StoreWants,
-    TellKnownNews,
-    TellNews,
-    TellWants,
-)
-from routing.peering.leaves import (
-    BEGINNING_BYTES,
-    Hashes,
-    NumberedBucket,
-    is_digest,
-    read_bucket,
-    write_bucket,
-    write_digest,
-)
+from routing.peering.leaves import NumberedBucket, read_bucket, write_bucket
 from routing.peering.news import (
     KnownNews,
     NewsVersion,
@@ -77,18 +58,12 @@ from routing.state import SiteState
 
 UNSIGNED: Final = "its site has not signed these wants"
 
-BYTES_MAX: Final = 64 * 2**20
-"""Of all news."""
-
 
 class Spreading:
     """What is known of all sites, and who has still to hear it.
 
     Attributes:
-        known: the latest news, by site; this site's own, too, once there is any.
-        wants: what the other sites want.
-        doubted: by site, when it said what is not attested any more, or the start since which it has said
-            nothing: it may well be there.
+        known, wants, doubted: see `HeldNews`.
 
     Args:
         links_changed, up_changed, wants_changed: called when another site has said so, or is forgotten; the
@@ -113,21 +88,20 @@ class Spreading:
         self._links_changed = links_changed
         self._up_changed = up_changed
         self._wants_changed = wants_changed
-        self._refused = RefusedNews(refusal_changed)
         self._forgetting = forgetting
-        self._settled = settled
-        self.known: dict[str, KnownNews] = {}
-        self.doubted: dict[str, float] = {}
         self._state = state
         self._peers = peers
         self._notary: Notary | None = None
-        self.wants = KnownWants(state.server)
         self._saying = Saying(state, peers)
-        self._links: dict[str, NewsPeer] = {}
+        self._held = HeldNews(state, self._saying)
+        self.known: Mapping[str, KnownNews] = self._held.known
+        self.wants: Final = self._held.wants
+        self.doubted: Mapping[str, float] = self._held.doubted
+        self._refused = RefusedNews(refusal_changed)
+        self._telling = NewsToPeers(state, peers, self._held, self._refused, settled, self._is_said)
         self._allowances = NewsAllowances()
         self._missed = Missed()
         self._turns: dict[str, int] = {}  # how often was asked for what is lacking, by site
-        self._bytes = 0
 
     def set_notary(self, notary: Notary, features: tuple[str, ...] = ()) -> list[tuple[str, str]]:
         """Trust this notary alone; the sites whose news it does not attest, which are forgotten, and why.
@@ -141,11 +115,11 @@ class Spreading:
             if (why := notary.refusal(site, known.signed)) is not None:
                 refused.append((site, why))
         self._forget([site for site, _ in refused], is_doubted=True)
-        for peer, link in self._links.items():
+        for peer in self._telling.names:
             for site, _ in refused:
                 self._missed.note(peer, site)
-            if refused and link.is_open:
-                self._state.out.append(TellKnownNews(peer, [self._has(site) for site, _ in refused]))
+            if refused and self._telling.is_open(peer):
+                self._telling.tell_held(peer, [site for site, _ in refused])
         self._saying.set_notary(notary, features)
         return refused
 
@@ -162,29 +136,20 @@ class Spreading:
     def note_rules(self, name: str, before: PeerRules) -> None:
         """A link lets other things pass than `before`: what was hidden from the peer may be told now."""
         self.note_links()
-        link = self._links.get(name)
         was_cut = before.allow_in not in (EVERYTHING, self._peers[name].rules.allow_in)
-        if link is not None and link.is_open and was_cut:
+        if was_cut and self._telling.is_open(name):
             for site, known in self.known.items():
-                self._tell_buckets(name, known, self._hashes(site))
+                self._telling.tell_buckets(name, known, self._held.hashes(site))
 
     def link_up(self, name: str, *, knows_news: bool) -> None:
         """Begin to tell a peer news, if it knows any; of what it has, nothing is known yet."""
         if knows_news:
-            self._links[name] = NewsPeer()
-            self._state.out.append(TellKnownNews(name, [self._has(site) for site in self.known]))
+            self._telling.link_up(name)
         self.note_links()
-
-    def _has(self, site: str) -> NewsVersion:
-        """What this site has of one."""
-        version = known.statement.version if (known := self.known.get(site)) is not None else (0, 0)
-        held = self._saying.hashes if site == self._state.server else self.wants.held(site)
-        return NewsVersion(site, *version, write_digest(held, BEGINNING_BYTES))
 
     def link_down(self, name: str) -> None:
         """Forget what a peer has: its link is gone."""
-        self._links.pop(name, None)
-        self._refused.link_down(name)
+        self._telling.link_down(name)
         self._missed.forget(name)
         self.note_links()
 
@@ -194,45 +159,15 @@ class Spreading:
         self._allowances.forget_peer(name)
 
     def hear_known(self, now: float, peer: str, has: Collection[NewsVersion], *, more: bool) -> None:
-        """A peer has this; `more`: it goes on. Raises Refusal for what cannot be.
-
-        Of the sites that it names it has nothing else: so it also asks for what it lacks.
-        """
-        link = self._links.get(peer)
-        if link is None:
-            return
-        if len(link.has.keys() | {one.site for one in has}) > 2 * SITES_MAX or not all(map(_can_be, has)):
-            raise Refusal(Refusal.TOO_MANY, f"news of more than {SITES_MAX} sites, or of what is none")
-        if link.is_open and (link.is_answering or not self._allowances.may_ask(now, peer)):
-            return
-        is_first, refused = not link.is_open, self._refused.by(peer)
-        # who has forgotten a site, or does not trust it any more, keeps what peers seemed to tell of it
-        has_lost = any((one.boot, one.number) == (0, 0) and one.site not in refused for one in has)
-        for one in has:
-            link.set(one)
-            known, hashes = self.known.get(one.site), self._hashes(one.site)
-            if known is not None and not link.lacks(known):
-                parts = {NEWS, *hashes}.difference(link.lacking(one.site, hashes))
-                self._refused.note_has(peer, one.site, parts)
-        if not more:
-            link.is_open = True
-            self._tell(peer, self.known.values())
-            link.note_answered()
-            if is_first or has_lost:
-                link.unsettle()
-            self._look_whether_settled(peer, link)
+        """See `NewsToPeers.hear_known`."""
+        self._telling.hear_known(now, peer, has, self._allowances, more=more)
 
     def news_arrived(self, peer: str, number: int, *, taken: bool) -> None:
-        """A peer has acknowledged one `TellNews` or `TellWants`; `taken`: and would have it."""
-        if (link := self._links.get(peer)) is not None:
-            link.note_arrived()
-            self._refused.note_answered(peer, number, taken=taken)
-            self._look_whether_settled(peer, link)
+        """See `NewsToPeers.news_arrived`."""
+        self._telling.news_arrived(peer, number, taken=taken)
 
-    def _look_whether_settled(self, peer: str, link: NewsPeer) -> None:
-        is_said = self._state.server in self.known or not self._saying.is_heard
-        if is_said and link.settle():
-            self._settled(peer)
+    def _is_said(self) -> bool:
+        return self._state.server in self.known or not self._saying.is_heard
 
     def refused_by(self, peer: str) -> frozenset[str]:
         """The sites of which a peer has no news, as it would not have it, or what they want."""
@@ -266,23 +201,23 @@ class Spreading:
         Raises Refusal where it makes no sense.
         """
         statement = read_statement(signed.statement)
-        link, notary, site = self._links.get(peer), self._notary, statement.site
-        if link is None or notary is None:
+        telling, notary, site = self._telling, self._notary, statement.site
+        if peer not in telling or notary is None:
             return ""
         known, said_at = self.known.get(site), now - age_s
         if known is not None and statement.version <= known.statement.version:
-            link.note(site, statement.version)
+            telling.note(peer, site, statement.version)
             others: Iterable[str] = (peer,)
             refusal = ""
             if statement.version == known.statement.version:
                 self._refused.note_has(peer, site, (NEWS,))
                 known.said_at = max(known.said_at, said_at)
                 if self.wants.lacks(site):  # it came without them before, from one that has not got them
-                    others = self._links
+                    others = telling.names
                 refusal = self._take(now, peer, known, buckets)
                 self._wants_changed()
             for other in others:
-                self._tell(other, [known])
+                telling.tell(other, [known])
             return refusal
         if said_at < now - self._state.settings.news_kept_s:
             return ""
@@ -290,12 +225,12 @@ class Spreading:
             return self._miss(site, peer, "it tells more than it may")
         if (why := notary.refusal(site, signed)) is not None:
             return self._miss(site, peer, why)
-        link.note(site, statement.version)
+        telling.note(peer, site, statement.version)
         self._refused.note_has(peer, site, (NEWS,))
         if site == self._state.server:
             self._saying.pass_by(statement.version)
             return "this site has not said it: its store is that of a backup, or another site has its name"
-        if not self._has_room(site, signed):
+        if not self._held.has_room(site, signed):
             return "no more sites, or no more bytes, are remembered"
         if not self._allowances.may_say(now, site, pieces(signed)):
             return self._miss(site, peer, "its site says something more often than it may")
@@ -304,8 +239,7 @@ class Spreading:
         self._keep(news)
         refusal = self._take(now, peer, news, buckets)
         self._wants_changed()
-        for other in self._links:
-            self._tell(other, [news])
+        telling.tell_all(news)
         return refusal
 
     def hear_wants(
@@ -313,14 +247,13 @@ class Spreading:
     ) -> str:
         """Take buckets of a site that a peer tells; as `hear`."""
         known = self.known.get(site)
-        if known is None or peer not in self._links:
+        if known is None or peer not in self._telling:
             return ""
         refusal = self._take(now, peer, known, buckets)
         self._wants_changed()
         if refusal == UNSIGNED and version != known.statement.version:
             refusal = ""  # they are of earlier news, or of later, which was too much
-        for other in self._links:
-            self._tell(other, [known])
+        self._telling.tell_all(known)
         return refusal
 
     def _take(self, now: float, peer: str, known: KnownNews, buckets: Sequence[NumberedBucket]) -> str:
@@ -349,132 +282,47 @@ class Spreading:
             elif taken == "too much":
                 refusal = "no more wants are remembered"
             else:
-                self._links[peer].note_bucket(site, bucket.index, self.wants.hashes(site)[bucket.index])
+                self._telling.note_bucket(peer, site, bucket.index)
                 self._missed.note_bucket(peer, site, bucket.index)
-                self._refused.note_has(peer, site, (bucket.index,))
             if taken in ("new", "more"):
-                self._state.out.append(StoreWants(site, self._bucket(site, bucket.index)))
+                self._held.note_wants(site, bucket.index)
             if taken == "more":
-                for other, link in self._links.items():
-                    if link.is_open and other != peer:
-                        self._tell_buckets(other, known, (bucket.index,))
+                self._telling.tell_more(peer, known, bucket.index)
         return refusal
 
     def _miss(self, site: str, peer: str, why: str, index: int = NEWS) -> str:
         self._missed.note(peer, site, index)
         return why
 
-    def _has_room(self, site: str, signed: SignedNews) -> bool:
-        known = self.known.get(site)
-        if known is None and len(self.known) >= SITES_MAX:
-            return False
-        return self._bytes + signed.size - (known.signed.size if known is not None else 0) <= BYTES_MAX
-
     def _keep(self, news: KnownNews) -> None:
-        site = news.statement.site
-        self._state.out.append(StoreNews(news))
-        emptied = self._enter(news)
-        if news.statement.wants is None and emptied:
-            self._state.out.append(DiscardWants(site))
-        else:
-            self._state.out += (StoreWants(site, NumberedBucket(index, b"")) for index in emptied)
-
-    def _enter(self, news: KnownNews) -> list[int]:
-        """The numbers of its buckets that are empty now and were not."""
         before = self.known.get(news.statement.site)
-        self._bytes += news.signed.size - (before.signed.size if before is not None else 0)
-        self.known[news.statement.site] = news
-        self.doubted.pop(news.statement.site, None)
-        emptied = self.wants.say(news.statement)
-        self._note_gone(news.statement.site)
+        self._held.keep(news)
+        self._entered(before, news)
+
+    def _entered(self, before: KnownNews | None, news: KnownNews) -> None:
+        """There is other news of a site than before."""
+        self._telling.note_gone(news.statement.site)
         if before is None or _of_graph(before.statement) != _of_graph(news.statement):
             self._links_changed()
         elif before.statement.links != news.statement.links:
             self._up_changed()
-        return emptied
 
     def _forget(self, sites: Iterable[str], *, is_doubted: bool = False) -> None:
         gone = list(sites)
         for site in gone:
             self._forgetting(site, is_doubted)
         for site in gone:
-            known = self.known.pop(site)
-            self._bytes -= known.signed.size
             self._allowances.forget_site(site)
-            if is_doubted:
-                self.doubt(site, known.said_at)
             self._refused.forget(site)
-            self._state.out.append(DiscardNews(site))
-            if self.wants.forget(site):
-                self._state.out.append(DiscardWants(site))
-            self._note_gone(site)
+            self._held.forget(site, is_doubted=is_doubted)
+            self._telling.note_gone(site)
         if gone:
             self._links_changed()
             self._wants_changed()
 
-    def _note_gone(self, site: str) -> None:
-        """Nobody keeps what a site wants no more, which has the same hash when it is wanted again."""
-        hashes = self._hashes(site)
-        for link in self._links.values():
-            link.note_gone(site, hashes)
-        self._refused.keep(site, hashes)
-
     def doubt(self, site: str, said_at: float) -> None:
-        """Count a site as being there, though nothing is known of it: clocks or authorities may be wrong."""
-        if len(self.doubted) < SITES_MAX:
-            self.doubted.setdefault(site, said_at)
-
-    def _tell(self, peer: str, some: Iterable[KnownNews]) -> None:
-        link = self._links[peer]
-        if not link.is_open:
-            return
-        for news in some:
-            site = news.statement.site
-            lacking = link.lacking(site, self._hashes(site))
-            if not link.lacks(news):
-                self._tell_buckets(peer, news, lacking)
-                continue
-            link.note(site, news.statement.version)
-            first, *rest = in_controls(self._for(peer, news, lacking))
-            self._put(TellNews, peer, news, first, (NEWS,))
-            for each in rest:
-                self._put(TellWants, peer, news, each)
-
-    def _tell_buckets(self, peer: str, news: KnownNews, indexes: Iterable[int]) -> None:
-        """Tell these buckets of news that a peer has."""
-        for each in in_controls(self._for(peer, news, indexes)):
-            if each:
-                self._put(TellWants, peer, news, each)
-
-    def _put(
-        self,
-        tell: type[TellNews | TellWants],
-        peer: str,
-        news: KnownNews,
-        buckets: tuple[NumberedBucket, ...],
-        parts: tuple[int, ...] = (),
-    ) -> None:
-        self._links[peer].note_told()
-        indexes = (bucket.index for bucket in buckets)
-        number = self._refused.note_told(peer, news.statement.site, (*parts, *indexes))
-        self._state.out.append(tell(peer, news, buckets, number))
-
-    def _for(self, peer: str, news: KnownNews, indexes: Iterable[int]) -> Iterable[NumberedBucket]:
-        """Those of these buckets that are here, as the rules of the link with a peer let them be told."""
-        site, may_come = news.statement.site, self._peers[peer].rules.allow_in
-        hashes = self._hashes(site)
-        for index in indexes:
-            if (bucket := self._bucket(site, index)).data:
-                self._links[peer].note_bucket(site, index, hashes[index])
-                yield as_told(bucket, may_come)
-
-    def _hashes(self, site: str) -> Hashes:
-        return self._saying.hashes if site == self._state.server else self.wants.hashes(site)
-
-    def _bucket(self, site: str, index: int) -> NumberedBucket:
-        if site == self._state.server:
-            return self._saying.bucket(index)
-        return NumberedBucket(index, self.wants.bucket(site, index))
+        """Count a site as being there, though nothing is known of it, see `HeldNews`."""
+        self._held.doubt(site, said_at)
 
     # -- what time brings about -------------------------------------------------------------------
 
@@ -487,23 +335,14 @@ class Spreading:
         """Say what is due to be said of this site."""
         if (news := self._saying.tick(now)) is not None:
             self._keep(news)
-            for peer, link in self._links.items():
-                self._tell(peer, [news])
-                if link.is_unsettled:
-                    link.unsettle()  # this, too, is to have come
-        for peer, link in self._links.items():
-            self._look_whether_settled(peer, link)
+            self._telling.tell_own(news)
+        self._telling.look_whether_settled()
 
     def forget(self, now: float) -> None:
         """Each minute: forget the sites of which nothing has come for too long, ask for what is lacking."""
         before = now - self._state.settings.news_kept_s
-        self._forget(
-            site
-            for site, known in self.known.items()
-            if known.said_at < before and site != self._state.server
-        )
-        for site in [site for site, said_at in self.doubted.items() if said_at < before]:
-            del self.doubted[site]
+        self._forget(self._held.said_before(before))
+        self._held.doubt_no_more(before)
         self._ask()
 
     def _ask(self) -> None:
@@ -513,34 +352,29 @@ class Spreading:
         self._turns = {site: self._turns.get(site, -1) + 1 for site in lacking}
         for site, turn in self._turns.items():
             source = self.known[site].source
-            peers = sorted(self._links, key=lambda peer: peer != source)
+            peers = sorted(self._telling.names, key=lambda peer: peer != source)
             if peers:
                 to_ask.add((peers[turn % len(peers)], site))
-        asked: dict[str, list[NewsVersion]] = {}
+        asked: dict[str, list[str]] = {}
         for peer, site in sorted(to_ask):
-            link = self._links.get(peer)
-            if link is not None and link.is_open:
-                asked.setdefault(peer, []).append(self._has(site))
-        self._state.out += (TellKnownNews(peer, has) for peer, has in asked.items())
+            if self._telling.is_open(peer):
+                asked.setdefault(peer, []).append(site)
+        for peer, sites in asked.items():
+            self._telling.tell_held(peer, sites)
 
     def restore_wants(self, site: str, bucket: NumberedBucket) -> None:
         """A bucket that the store holds, after the news of its site; one that is not of it is forgotten."""
-        if site == self._state.server or self.wants.take(site, bucket.index, bucket.data) != "new":
-            self._state.out.append(StoreWants(site, NumberedBucket(bucket.index, b"")))
+        self._held.restore_wants(site, bucket)
         self._wants_changed()
 
     def restore(self, news: KnownNews) -> None:
         """What the store holds; `set_notary` is to look at it before there are links."""
-        self._enter(news)
-        if news.statement.site == self._state.server:
-            self._saying.restore(news.statement)
+        before = self.known.get(news.statement.site)
+        self._held.restore(news)
+        self._entered(before, news)
 
 
 def _of_graph(statement: SiteNews) -> tuple[object, ...]:
     """What of a statement decides over ways, but which links are up."""
     links = [msgspec.structs.replace(link, up=True) for link in statement.links]
     return links, statement.features, statement.wants is None
-
-
-def _can_be(one: NewsVersion) -> bool:
-    return is_server_name(one.site) and is_digest(one.wants, BEGINNING_BYTES)

@@ -3,6 +3,8 @@
 from tests.mutants.mutation import Mutation
 
 SPREADING = "routing/federation/spreading.py"
+HELD = "routing/federation/held_news.py"
+TELLING = "routing/federation/telling_news.py"
 SAYING = "routing/federation/saying.py"
 WANTS = "routing/federation/known_wants.py"
 TESTS = "tests/routing/federation/test_spreading.py"
@@ -13,7 +15,7 @@ MUTATIONS = [
     Mutation(
         name="wants that come after their news are not passed on",
         file=SPREADING,
-        old="                    others = self._links\n",
+        old="                    others = telling.names\n",
         new="                    pass\n",
         tests=(TESTS,),
     ),
@@ -64,21 +66,21 @@ MUTATIONS = [
     Mutation(
         name="news goes back to who told it",
         file=SPREADING,
-        old="            return self._miss(site, peer, why)\n        link.note(site, statement.version)\n",
-        new="            return self._miss(site, peer, why)\n",
+        old="(site, peer, why)\n        telling.note(peer, site, statement.version)\n",
+        new="(site, peer, why)\n",
         tests=(TESTS,),
     ),
     Mutation(
         name="a peer is told again what it has",
-        file=SPREADING,
+        file=TELLING,
         old="            link.note(site, news.statement.version)\n",
         new="",
         tests=(TESTS,),
     ),
     Mutation(
         name="a link that comes up brings no news of before",
-        file=SPREADING,
-        old="            self._tell(peer, self.known.values())\n",
+        file=TELLING,
+        old="            self.tell(peer, self._held.known.values())\n",
         new="            pass\n",
         tests=(TESTS,),
         seed=0,
@@ -114,7 +116,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="news is not kept on disk",
-        file=SPREADING,
+        file=HELD,
         old="        self._state.out.append(StoreNews(news))\n",
         new="",
         tests=("tests/daemon/broker/test_news.py",),
@@ -161,7 +163,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="any number of sites is remembered",
-        file=SPREADING,
+        file=HELD,
         old="if known is None and len(self.known) >= SITES_MAX:",
         new="if False:",
         tests=(TESTS,),
@@ -233,7 +235,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a want that goes and comes again is not told",
-        file=SPREADING,
+        file=TELLING,
         old="            link.note_gone(site, hashes)\n",
         new="            pass\n",
         tests=(WANTS_TESTS,),
@@ -248,7 +250,7 @@ MUTATIONS = [
     Mutation(
         name="wants of sites are not kept on disk",
         file=SPREADING,
-        old="                self._state.out.append(StoreWants(site, self._bucket(site, bucket.index)))\n",
+        old="                self._held.note_wants(site, bucket.index)\n",
         new="                pass\n",
         tests=("tests/daemon/broker/test_news.py",),
         seed=0,
@@ -284,16 +286,16 @@ MUTATIONS = [
     ),
     Mutation(
         name="a peer may ask for all wants as often as it likes",
-        file=SPREADING,
-        old="if link.is_open and (link.is_answering or not self._allowances.may_ask(now, peer)):",
+        file=TELLING,
+        old="if link.is_open and (link.is_answering or not allowances.may_ask(now, peer)):",
         new="if link.is_open and link.is_answering:",
         tests=(TESTS,),
     ),
     Mutation(
         name="who asks is answered though it has not acknowledged the answer before",
-        file=SPREADING,
-        old="if link.is_open and (link.is_answering or not self._allowances.may_ask(now, peer)):",
-        new="if link.is_open and not self._allowances.may_ask(now, peer):",
+        file=TELLING,
+        old="if link.is_open and (link.is_answering or not allowances.may_ask(now, peer)):",
+        new="if link.is_open and not allowances.may_ask(now, peer):",
         tests=(TESTS,),
     ),
     Mutation(
@@ -348,8 +350,8 @@ MUTATIONS = [
     Mutation(
         name="what was refused for the trust in its site is not asked for",
         file=SPREADING,
-        old="            return self._miss(site, peer, why)\n        link.note",
-        new="            return why\n        link.note",
+        old="            return self._miss(site, peer, why)\n        telling.note",
+        new="            return why\n        telling.note",
         tests=(TESTS,),
     ),
     Mutation(

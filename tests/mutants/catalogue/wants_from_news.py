@@ -218,8 +218,8 @@ MUTATIONS: Final = [
     ),
     Mutation(
         name="a peer is told what news lacks before it has said what it would have",
-        file="routing/federation/spreading.py",
-        old="        if is_said and link.settle():",
+        file="routing/federation/telling_news.py",
+        old="        if self._may_settle() and link.settle():",
         new="        if link.is_unsettled:",
         tests=(f"{REFUSED}::test_a_link_that_flaps_hides_nothing_of_a_site_that_is_not_trusted",),
     ),
@@ -242,7 +242,7 @@ MUTATIONS: Final = [
     Mutation(
         name="peers hear later, or never, whom this site trusts no more",
         file="routing/federation/spreading.py",
-        old="            if refused and link.is_open:",
+        old="            if refused and self._telling.is_open(peer):",
         new="            if False:",
         tests=(f"{REFUSED}::test_every_peer_hears_at_once_who_is_not_trusted_any_more",),
     ),

@@ -385,11 +385,11 @@ class TestLies:
     def test_all_news_takes_only_so_many_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         site = Site("b")
         small, large = said("x", 1, "b"), said("y", 1, *(f"p{number}" for number in range(100)))
-        monkeypatch.setattr(spreading, "BYTES_MAX", 2 * small.size + site.spreading._bytes)
+        monkeypatch.setattr(spreading, "BYTES_MAX", 2 * small.size + site.spreading._held._bytes)
         assert site.hear("b", small) == ""
         assert site.hear("b", large) == "no more sites, or no more bytes, are remembered"
         assert site.hear("b", said("x", 2, "b")) == ""
-        assert site.spreading._bytes == sum(one.signed.size for one in site.spreading.known.values())
+        assert site.spreading._held._bytes == sum(one.signed.size for one in site.spreading.known.values())
 
     def test_a_peer_that_claims_to_have_everything_is_bounded(self) -> None:
         site = Site("b")
