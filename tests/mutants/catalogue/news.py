@@ -8,6 +8,9 @@ TELLING = "routing/federation/telling_news.py"
 SAYING = "routing/federation/saying.py"
 WANTS = "routing/federation/known_wants.py"
 TESTS = "tests/routing/federation/test_spreading.py"
+LIES = "tests/routing/federation/test_spreading_lies.py"
+SPREADING_WANTS = "tests/routing/federation/test_spreading_wants.py"
+FORGETTING = "tests/routing/federation/test_spreading_forgetting.py"
 WANTS_TESTS = "tests/routing/federation/test_known_wants.py"
 NOTARY = "tests/daemon/link/test_notary.py"
 
@@ -17,14 +20,14 @@ MUTATIONS = [
         file=SPREADING,
         old="                    others = telling.names\n",
         new="                    pass\n",
-        tests=(TESTS,),
+        tests=(SPREADING_WANTS,),
     ),
     Mutation(
         name="news of a site is believed whoever has signed it",
         file=SPREADING,
         old="if (why := notary.refusal(site, signed)) is not None:",
         new="if (why := None) is not None:",
-        tests=(TESTS,),
+        tests=(LIES,),
         seed=0,
     ),
     Mutation(
@@ -98,21 +101,21 @@ MUTATIONS = [
         file=SPREADING,
         old="            self._saying.pass_by(statement.version)\n",
         new="            pass\n",
-        tests=(TESTS, "tests/daemon/broker/test_news.py"),
+        tests=(LIES, "tests/daemon/broker/test_news.py"),
     ),
     Mutation(
         name="what was forgotten comes back from who forgets later",
         file=SPREADING,
         old="if said_at < now - self._state.settings.news_kept_s:",
         new="if False:",
-        tests=(TESTS,),
+        tests=(FORGETTING,),
     ),
     Mutation(
         name="news gets no older on its way",
         file=SPREADING,
         old="news = KnownNews(statement, signed, said_at, peer)",
         new="news = KnownNews(statement, signed, now, peer)",
-        tests=(TESTS,),
+        tests=(FORGETTING,),
     ),
     Mutation(
         name="news is not kept on disk",
@@ -127,14 +130,14 @@ MUTATIONS = [
         file=SPREADING,
         old="if (why := notary.refusal(site, known.signed)) is not None:",
         new="if (why := None) is not None:",
-        tests=(TESTS,),
+        tests=(FORGETTING,),
     ),
     Mutation(
         name="a peer may have any number of signatures looked at",
         file=SPREADING,
         old="if not self._allowances.may_be_checked(now, peer):",
         new="if False:",
-        tests=(TESTS,),
+        tests=(LIES,),
     ),
     Mutation(
         name="what is forged in the name of a site counts as said by it",
@@ -145,14 +148,14 @@ MUTATIONS = [
             "        if not self._allowances.may_say(now, site, 1.0):\n"
             '            return "too often"\n'
         ),
-        tests=(TESTS,),
+        tests=(LIES,),
     ),
     Mutation(
         name="a site may say something as often as it likes",
         file=SPREADING,
         old="if not self._allowances.may_say(now, site, pieces(signed)):",
         new="if False:",
-        tests=(TESTS,),
+        tests=(LIES,),
     ),
     Mutation(
         name="what is long counts as one piece",
@@ -166,7 +169,7 @@ MUTATIONS = [
         file=HELD,
         old="if known is None and len(self.known) >= SITES_MAX:",
         new="if False:",
-        tests=(TESTS,),
+        tests=(LIES,),
     ),
     Mutation(
         name="a link that comes and goes is told of each time",
@@ -245,7 +248,7 @@ MUTATIONS = [
         file=SPREADING,
         old="        self._ask()\n",
         new="",
-        tests=(TESTS,),
+        tests=(SPREADING_WANTS,),
     ),
     Mutation(
         name="wants of sites are not kept on disk",
@@ -289,14 +292,14 @@ MUTATIONS = [
         file=TELLING,
         old="if link.is_open and (link.is_answering or not allowances.may_ask(now, peer)):",
         new="if link.is_open and link.is_answering:",
-        tests=(TESTS,),
+        tests=(SPREADING_WANTS,),
     ),
     Mutation(
         name="who asks is answered though it has not acknowledged the answer before",
         file=TELLING,
         old="if link.is_open and (link.is_answering or not allowances.may_ask(now, peer)):",
         new="if link.is_open and not allowances.may_ask(now, peer):",
-        tests=(TESTS,),
+        tests=(SPREADING_WANTS,),
     ),
     Mutation(
         name="a peer that answers no control stays up",
@@ -317,77 +320,77 @@ MUTATIONS = [
         file=SAYING,
         old="now + WANTS_SPACING_S if may_go_on else self._quiet_until",
         new="now",
-        tests=(TESTS,),
+        tests=(SPREADING_WANTS,),
     ),
     Mutation(
         name="a site that wants much tells its buckets more often than others take them",
         file=SAYING,
         old="self._bytes_quiet_until = now + owed_s",
         new="self._bytes_quiet_until = now",
-        tests=(TESTS,),
+        tests=(SPREADING_WANTS,),
     ),
     Mutation(
         name="news of links brings wants before they are due",
         file=SAYING,
         old="or now >= self._bytes_quiet_until",
         new="or True",
-        tests=(TESTS,),
+        tests=(SPREADING_WANTS,),
     ),
     Mutation(
         name="a site that wants too much tells it, and others refuse it",
         file="routing/federation/own_leaves.py",
         old="self._sealed[index] if index not in self._kept_back else",
         new="self._sealed[index] if True else",
-        tests=(TESTS,),
+        tests=(SPREADING_WANTS,),
     ),
     Mutation(
         name="what a site wanted before keeps others from remembering what it wants now",
         file=WANTS,
         old="            self._drop_stale(site, known, index)\n",
         new="",
-        tests=(TESTS,),
+        tests=(SPREADING_WANTS,),
     ),
     Mutation(
         name="what was refused for the trust in its site is not asked for",
         file=SPREADING,
         old="            return self._miss(site, peer, why)\n        telling.note",
         new="            return why\n        telling.note",
-        tests=(TESTS,),
+        tests=(SPREADING_WANTS,),
     ),
     Mutation(
         name="a site that is doubted is not asked for",
         file=SPREADING,
         old="                self._missed.note(peer, site)\n",
         new="                pass\n",
-        tests=(TESTS,),
+        tests=(FORGETTING,),
     ),
     Mutation(
         name="what is refused for good is asked for each minute",
         file="routing/federation/missed.py",
         old="wait.left, wait.then = wait.then, min(2 * wait.then, MINUTES_MAX)",
         new="wait.left = 1",
-        tests=(TESTS,),
+        tests=(FORGETTING,),
     ),
     Mutation(
         name="forged names of one peer fill what is to be asked of others",
         file="routing/federation/missed.py",
         old="if len(waits) < MISSED_MAX:",
         new="if sum(map(len, self._waits.values())) < MISSED_MAX:",
-        tests=(TESTS,),
+        tests=(SPREADING_WANTS,),
     ),
     Mutation(
         name="wants that one peer withholds are asked of no other",
         file=SPREADING,
         old="to_ask.add((peers[turn % len(peers)], site))",
         new="to_ask.add((peers[0], site))",
-        tests=(TESTS,),
+        tests=(SPREADING_WANTS,),
     ),
     Mutation(
         name="a bucket that is written longer than it is counts as long against its site",
         file=SPREADING,
         old="len(write_bucket(read_bucket(bucket.data)))",
         new="len(bucket.data)",
-        tests=(TESTS,),
+        tests=(SPREADING_WANTS,),
     ),
     Mutation(
         name="a site that says of a link that is not there that it floods stops destinations",
@@ -408,7 +411,7 @@ MUTATIONS = [
         file=WANTS,
         old="if i not in hidden and hashes.get(i) == each}",
         new="if i not in hidden}",
-        tests=(TESTS,),
+        tests=(SPREADING_WANTS,),
     ),
     Mutation(
         name="a way is shown over a link that one of its ends has not",
