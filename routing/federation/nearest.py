@@ -154,11 +154,13 @@ class NearestByNews:
     def is_complete(self) -> bool:
         """Whether all sites that are known to be there say what they want."""
         if self._complete[0] != self._topology.version:
-            tells = self._topology.wants.tells
-            sites = self._topology.ways.linked() if self._topology.sites else ()
-            is_complete = all(tells(site) or site == self._server for site in sites)
-            self._complete = self._topology.version, is_complete
+            self._complete = self._topology.version, not (self._topology.sites and self._is_one_silent())
         return self._complete[1]
+
+    def _is_one_silent(self) -> bool:
+        tells, ways = self._topology.wants.tells, self._topology.ways
+        silent = (site for site in ways.sites if site != self._server and not tells(site))
+        return any(map(ways.is_linked, silent))
 
     def moved(self, peer: str, refused: frozenset[str]) -> Iterator[Want]:
         """What may be nearer, not over a peer, than when this was asked last, or further, or is new.

@@ -216,7 +216,7 @@ class InterestToPeers:
 
     def look(self) -> None:
         """Find out whether what is told has to be more, or less, as sites are there that say no news."""
-        is_complete = self._nearest.is_complete and all(map(self._nearest.tells, self._interest.sites))
+        is_complete = all(map(self._nearest.tells, self._interest.sites)) and self._nearest.is_complete
         if is_complete != self._is_complete:
             self._is_complete = is_complete
             for want in self._interest.heard:

@@ -8,7 +8,7 @@ from routing.federation.known_wants import KnownWants, Touched
 from routing.federation.peer import Peer
 from routing.federation.ways import LinkEnd, Ways
 from routing.peering.copies import PeerRules
-from routing.peering.news import DESTINATIONS, KnownNews
+from routing.peering.news import DESTINATIONS, KnownNews, SiteNews
 
 
 class Topology:
@@ -38,6 +38,7 @@ class Topology:
         self._news = news
         self._doubted = doubted
         self._ways: Ways | None = None
+        self._said: dict[str, tuple[SiteNews, dict[str, LinkEnd]]] = {}
 
     def links_changed(self) -> None:
         """Look for ways anew: links have come or gone, or have other rules, or more is known of sites."""
@@ -65,20 +66,25 @@ class Topology:
         return self._ways
 
     def _links(self) -> dict[str, dict[str, LinkEnd]]:
-        links = {
-            site: {
-                link.peer: LinkEnd(link.up, link.depth_max, link.flood, link.limits_in or link.limits_out)
-                for link in known.statement.links
-            }
-            for site, known in self._news.items()
-        }
+        self._said = {site: self._said_by(site, known.statement) for site, known in self._news.items()}
+        links = {site: ends for site, (_, ends) in self._said.items()}
         links[self._server] = {name: _own_end(peer.up, peer.rules) for name, peer in self._peers.items()}
         for name, peer in self._peers.items():
             end = links.get(name, {}).get(self._server)
             # what its peer has said of a link before it came up is no news
             if peer.up and end is not None and not end.up and self._news[name].statement.version == peer.said:
-                links[name][self._server] = msgspec.structs.replace(end, up=True)
+                links[name] = {**links[name], self._server: msgspec.structs.replace(end, up=True)}
         return links
+
+    def _said_by(self, site: str, statement: SiteNews) -> tuple[SiteNews, dict[str, LinkEnd]]:
+        """What a site says of its links; read once, as most sites say what they said before."""
+        before = self._said.get(site)
+        if before is not None and before[0] is statement:
+            return before
+        return statement, {
+            link.peer: LinkEnd(link.up, link.depth_max, link.flood, link.limits_in or link.limits_out)
+            for link in statement.links
+        }
 
     def _may_cross(self, sender: str, receiver: str, topic: str) -> bool:
         if self._server in (sender, receiver):

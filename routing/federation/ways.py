@@ -12,7 +12,8 @@ so by the same peers, and whoever of these is taken first is taken for both.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -71,6 +72,32 @@ class LinkEnd(msgspec.Struct, frozen=True):
 _UNSAID: Final = LinkEnd()
 
 
+class _Neighbours(dict[str, Collection[str]]):
+    """By site, the peers with which it has a link, up or down, found when they are asked for.
+
+    Attributes:
+        named: by site that says nothing, those that say that it is their peer.
+    """
+
+    def __init__(self, links: Mapping[str, Mapping[str, LinkEnd]]) -> None:
+        super().__init__()
+        self.named: dict[str, list[str]] = {}
+        self._links = links
+        for site, said in links.items():
+            for peer in said:
+                if peer not in links:
+                    self.named.setdefault(peer, []).append(site)
+
+    def __missing__(self, site: str) -> Collection[str]:
+        links = self._links
+        if site not in links:
+            return self.named.get(site, ())
+        # what one says and the other denies is no link
+        found = {peer: None for peer in links[site] if peer not in links or site in links[peer]}.keys()
+        self[site] = found
+        return found
+
+
 class Reach(msgspec.Struct):
     """Who can be reached.
 
@@ -107,8 +134,6 @@ class Ways:
         self._server = server
         self._links = links
         self._may_cross = may_cross
-        ends = (end for said in links.values() for end in said.values())
-        self.has_bounds = any(end.depth_max != DEPTH_UNLIMITED for end in ends)
         self._reaches: dict[tuple[Shut, int, bool, frozenset[str]], Reach] = {}
         self._shut: dict[str, Shut] = {}
         self._assigned: dict[_Asked, Assigned] = {}
@@ -119,27 +144,36 @@ class Ways:
         self._beyond: dict[_Beyond, dict[str, int]] = {}
         self.peers = sorted(links.get(server, ()))
         self._bits = {peer: 1 << number for number, peer in enumerate(self.peers)}
-        self._neighbours: dict[str, dict[str, None]] = {}
-        for site, said in links.items():
-            for peer in said:
-                if peer not in links or site in links[peer]:
-                    self._neighbours.setdefault(site, {})[peer] = None
-                    self._neighbours.setdefault(peer, {})[site] = None
-        self.limited: Shut = frozenset(
+        self._neighbours = _Neighbours(links)
+
+    @cached_property
+    def limited(self) -> Shut:
+        """See above."""
+        return frozenset(
             (one, other)
-            for site, said in links.items()
+            for site, said in self._links.items()
             for peer, end in said.items()
-            if end.is_limited and peer in self._neighbours.get(site, ())
+            if end.is_limited and peer in self._neighbours[site]
             for one, other in ((site, peer), (peer, site))
         )
-        self.stop_some = bool(self.limited) or self.has_bounds
+
+    @cached_property
+    def has_bounds(self) -> bool:
+        """See above."""
+        ends = (end for said in self._links.values() for end in said.values())
+        return any(end.depth_max != DEPTH_UNLIMITED for end in ends)
+
+    @property
+    def stop_some(self) -> bool:
+        """See above."""
+        return self.has_bounds or bool(self.limited)
 
     def __contains__(self, site: str) -> bool:
-        return site in self._neighbours
+        return bool(self._neighbours[site])
 
     def is_linked(self, site: str) -> bool:
         """Whether a link of a site is up, by the word of both ends or of the only one that says anything."""
-        return any(self._is_up(site, peer) for peer in self._neighbours.get(site, ()))
+        return any(self._is_up(site, peer) for peer in self._neighbours[site])
 
     def shut(self, topic: str) -> Shut:
         """The links, from and to, that a message of a topic may not cross."""
@@ -165,7 +199,7 @@ class Ways:
                 self._towards.clear()
             found, edge = {target: 0}, [target]
             for site in edge:
-                for other in self._neighbours.get(site, ()):
+                for other in self._neighbours[site]:
                     if other in found or other not in self._links or other == self._server:
                         continue
                     if (other, site) in shut or (up and not self._is_up(other, site)):
@@ -176,9 +210,11 @@ class Ways:
             self._towards[key] = found
         return found
 
-    def linked(self) -> Iterator[str]:
-        """The sites of which a link is up, see `is_linked`."""
-        return filter(self.is_linked, self._neighbours)
+    @property
+    def sites(self) -> Iterator[str]:
+        """Those that say something, after those of which only their peers do; some may have no link."""
+        yield from self._neighbours.named
+        yield from self._links
 
     def distances(self, peer: str) -> Mapping[str, int]:
         """Links from a peer to each other site, if all were up and let everything pass."""
@@ -186,7 +222,7 @@ class Ways:
         if found is None:
             found, edge = {peer: 0}, [peer]
             for site in edge:
-                for other in self._neighbours.get(site, ()):
+                for other in self._neighbours[site]:
                     if other not in found:
                         found[other] = found[site] + 1
                         edge.append(other)
@@ -246,7 +282,7 @@ class Ways:
             distance += 1
             come: dict[str, int] = {}
             for site, left in edge.items():
-                for other in self._neighbours.get(site, ()) if site in self._links else ():
+                for other in self._neighbours[site] if site in self._links else ():
                     if other in without or (site, other) in shut or (other == self._server and not over_here):
                         continue
                     if (other in found and not is_bounded) or (up and not self._is_up(site, other)):
@@ -278,7 +314,7 @@ class Ways:
             beyond: dict[str, list[str]] = {peer: []}
             edge = [peer]
             for site in edge:
-                for other in self._neighbours.get(site, ()):
+                for other in self._neighbours[site]:
                     if other not in beyond and other != self._server:
                         beyond[other] = []
                         beyond[site].append(other)
@@ -320,7 +356,7 @@ class Ways:
             beyond: dict[str, int] = {}
             come: dict[str, int] = {}
             for site, first in edge.items():
-                for peer in self._neighbours.get(site, ()):
+                for peer in self._neighbours[site]:
                     if peer in without or (site, peer) in shut or (up and not self._is_up(site, peer)):
                         continue
                     coming = self._coming(left[site], site, peer)
@@ -355,7 +391,7 @@ class Ways:
         """
         for site in sites:
             for peer, end in self._links.get(site, {}).items():
-                if end.flood and peer in self._neighbours.get(site, ()):
+                if end.flood and peer in self._neighbours[site]:
                     return site, peer
         return None
 

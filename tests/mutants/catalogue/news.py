@@ -395,7 +395,7 @@ MUTATIONS = [
     Mutation(
         name="a site that says of a link that is not there that it floods stops destinations",
         file="routing/federation/ways.py",
-        old="if end.flood and peer in self._neighbours.get(site, ()):",
+        old="if end.flood and peer in self._neighbours[site]:",
         new="if end.flood:",
         tests=("tests/routing/federation/test_ways.py",),
     ),

@@ -87,8 +87,8 @@ MUTATIONS: Final = [
     Mutation(
         name="ways to many lead over sites that say nothing of what they pass on",
         file="routing/federation/ways.py",
-        old="for other in self._neighbours.get(site, ()) if site in self._links else ():",
-        new="for other in self._neighbours.get(site, ()):",
+        old="for other in self._neighbours[site] if site in self._links else ():",
+        new="for other in self._neighbours[site]:",
         tests=(f"{TESTS}::test_one_does_not_go_where_a_site_in_between_knows_of_no_way",),
     ),
     Mutation(
