@@ -9,14 +9,15 @@ from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER: Final = (
     r"tests/routing/trace/(?!test_cluster)",
+    r"tests/routing/federation/test_destinations_many",
     r"tests/etc/test_package",
     r"tests/plugins/stomp/libraries/",
     r"tests/plugins/web/test_browser",
     r"tests/plugins/xmpp/.*\[prosody",
     r"tests/plugins/xmpp/.*\[ejabberd",
 )
-"""The tests of each of these run in one process: they share a Spark, a server, a browser, a daemon or a
-package that lasts as long as the run. All others go wherever there is room."""
+"""The tests of each of these run in one process: they share a Spark, a server, a browser, a daemon, a
+package or a federation of many sites that lasts as long as the run. All others go wherever there is room."""
 
 FIRST: Final = TOGETHER[0]
 """No other process has as much to do as the one with these: when it ends, the run does."""
