@@ -40,6 +40,30 @@ async def test_it_finds_what_it_would_find(option: tuple[str, ...], more: dict[s
     assert forked.returncode == started.returncode == 7
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import threading, time; threading.Timer(0.01, print, ['later']).start()",
+        "import atexit; atexit.register(print, 'at last'); print('first')",
+        "async def f(): pass\ncoroutine = f()\ndel coroutine",
+        "class Kept:\n    def __del__(self): print('kept no more')\nit = Kept()\nit.it = it\ndel it",
+        "import sys; sys.stdout = open('/dev/full', 'w'); print('lost')",
+        "import sys; sys.stdout.close(); sys.exit('why')",
+    ],
+)
+async def test_it_ends_as_it_would_end(program: str) -> None:
+    started = await trio.run_process(
+        [sys.executable, "-c", program],
+        env=inherited(),
+        capture_stdout=True,
+        capture_stderr=True,
+        check=False,
+    )
+    forked = await run(["-c", program], env=inherited())
+    assert (forked.returncode, forked.stdout) == (started.returncode, started.stdout)
+    assert forked.stderr == started.stderr
+
+
 def test_it_is_as_nice_as_who_wants_it_is_by_then() -> None:
     program = """
 import os, trio
@@ -62,7 +86,7 @@ async def test_a_module_is_run() -> None:
 
 
 async def test_it_can_be_killed_and_ends_with_whoever_wanted_it() -> None:
-    waits = "import os, socket; os.write(1, b'x'); socket.socketpair()[0].recv(1)"
+    waits = "import os, socket; os.write(1, b'x'); pair = socket.socketpair(); pair[0].recv(1)"
     ours, theirs = socket.socketpair()
     with ours:
         killed, left = (

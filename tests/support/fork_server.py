@@ -6,6 +6,7 @@ streams. The socket that is this process's stdin brings what is wanted. This pro
 more; what it has forked ends with whoever wanted it.
 """
 
+import atexit
 import contextlib
 import fcntl
 import gc
@@ -21,10 +22,11 @@ import socket
 import struct
 import sys
 import termios
+import threading
 import time
 import types
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from tests.support.networks import enter
 
@@ -193,6 +195,21 @@ def interpret(arguments: list[str]) -> None:
         exec(compile(what, "<string>", "exec"), vars(main))
 
 
+def end(code: int) -> None:
+    """As an interpreter ends, but for taking apart what was loaded before it was forked.
+
+    Of the 50 ms of CPU that a process costs which does nothing else, that would be 44. Returns where what it
+    printed cannot be written: the interpreter tells that.
+    """
+    threading._shutdown()  # type: ignore[attr-defined] # waits for all threads but daemons
+    atexit._run_exitfuncs()
+    gc.collect()  # what was not awaited or closed is told
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
 def main() -> None:
     own_path = [place for place in sys.path[1:] if place]
     load()
@@ -201,7 +218,14 @@ def main() -> None:
     wanted = ForkServer(socket.socket(fileno=os.dup(0))).serve()
     if wanted is not None:
         become(wanted, own_path)
-        interpret(wanted.arguments)
+        code: Any = None
+        try:
+            interpret(wanted.arguments)
+        except SystemExit as ended:
+            code = ended.code
+        if code is None or isinstance(code, int):
+            end(code or 0)
+        sys.exit(code)
 
 
 if __name__ == "__main__":
