@@ -7,6 +7,7 @@ The text that is replaced must be in its file exactly once, so that a list of mu
 import ast
 import importlib
 import pkgutil
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -55,12 +56,18 @@ def mutated(mutation: Mutation, root: Path = ROOT) -> str:
         raise StaleError(f"{mutation.name!r}: {mutation.file} has {mutation.old!r} {found} times, not once")
     changed = source.replace(mutation.old, mutation.new)
     try:
-        same = ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source))
+        same = ast.dump(ast.parse(changed)) == _executed(source)
     except SyntaxError as error:
         raise StaleError(f"{mutation.name!r}: what it makes is not Python: {error}") from None
     if same:
         raise StaleError(f"{mutation.name!r} changes nothing that is executed")
     return changed
+
+
+@lru_cache(maxsize=16)
+def _executed(source: str) -> str:
+    """Of a text as it is, which most mutations share with others."""
+    return ast.dump(ast.parse(source))
 
 
 def every() -> list[Mutation]:
