@@ -75,7 +75,9 @@ async def test_before_the_login_no_content_is_kept(site: BrokerSite) -> None:
         assert (start, attributes["Cmuid"]) == ("ERROR too-many", "1")
 
 
-async def test_a_wrong_password_is_refused_and_the_third_ends_the_connection(tmp_path: Path) -> None:
+async def test_a_wrong_password_is_refused_and_the_third_ends_the_connection(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
     async with running_site(tmp_path, Limits(login_timeout_s=60)) as site, connected(site, None) as peer:
         await peer.line()
         await peer.send(frame("PASS ada wrong") * 3)
@@ -366,7 +368,7 @@ def clock(mock_clock: trio.testing.MockClock) -> trio.testing.MockClock:
 async def test_who_can_be_answered_nothing_for_long_is_told_goodbye_though_nothing_is_read(
     tmp_path: Path, clock: trio.testing.MockClock
 ) -> None:
-    clock.autojump_threshold = 0.01
+    clock.autojump_threshold = 0
     async with (
         running_site(tmp_path, Limits(unanswered_per_session_max=2)) as site,
         connected(site) as ada,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from daemon.settings import QueueSettings
 from plugins.xmpp.service import Service
@@ -254,7 +255,9 @@ async def test_any_sign_of_life_wakes_a_listener_that_was_away(tmp_path: Path, s
 
 
 @pytest.mark.parametrize("jid", [WORKER, f"{WORKER}/one"])
-async def test_a_listener_that_says_nothing_is_found_again(tmp_path: Path, jid: str) -> None:
+async def test_a_listener_that_says_nothing_is_found_again(
+    tmp_path: Path, jid: str, autojump_clock: MockClock
+) -> None:
     async with xmpp_site(tmp_path) as (server, service, _):
         await create(ada(server), "news", **{f"{{{SMQP}}}queueing": "0"})
         listener = server.client(f"{WORKER}/one")
@@ -324,7 +327,9 @@ async def test_a_worker_that_counts_as_gone_after_a_restart_is_told(tmp_path: Pa
         assert service.registry.of_node(NODE) == []
 
 
-async def test_who_does_not_answer_gets_nothing_until_it_is_heard_of(tmp_path: Path) -> None:
+async def test_who_does_not_answer_gets_nothing_until_it_is_heard_of(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
     """As a client whose connection has broken, and whose server keeps its session (XEP-0198)."""
     async with xmpp_site(tmp_path) as (server, service, _):
         worker = await working(server, "one")
