@@ -15,7 +15,7 @@ from routing.hop_words import BEGINS
 from routing.trace.ends import came_home
 from routing.trace.routes import born_us, day
 from routing.trace.schema import ENDS
-from routing.trace.session import kept
+from routing.trace.session import broadcast, kept
 
 VERDICTS: Final = ("agrees", "differs", "unknown")
 """Of `holdings`."""
@@ -68,7 +68,7 @@ def holdings(copies: DataFrame, coverage: DataFrame, records: DataFrame) -> Data
     if found.where("verdict = 'differs'").isEmpty():
         return found
     doubted = found.where("verdict = 'differs'").select("server")
-    counted = _record_by_record(records, coverage.join(f.broadcast(doubted), "server", "left_semi"))
+    counted = _record_by_record(records, coverage.join(broadcast(doubted), "server", "left_semi"))
     return found.where("verdict != 'differs'").unionByName(counted)
 
 
@@ -92,7 +92,7 @@ def _by_first_and_last(copies: DataFrame, coverage: DataFrame) -> DataFrame:
         return f.count_if(counts(first)) + f.count_if(second)
 
     counted = (
-        kept.join(f.broadcast(beats), "server")
+        kept.join(broadcast(beats), "server")
         .groupBy("server")
         .agg(
             between("begun_record", "begun_last_record").alias("begun"),
@@ -122,7 +122,7 @@ def _record_by_record(records: DataFrame, coverage: DataFrame) -> DataFrame:
     steps = (
         records.where(f.col("guarantee") & (begins | widens | f.col("final")))
         .select("server", "smuid", "record", "event", "final")
-        .join(f.broadcast(beats), "server")
+        .join(broadcast(beats), "server")
         .where(known)
         # logs may have been shipped twice
         .dropDuplicates(["server", "record"])

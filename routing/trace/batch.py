@@ -33,7 +33,7 @@ from routing.trace import (
     schema,
     tables,
 )
-from routing.trace.session import kept
+from routing.trace.session import broadcast, kept
 
 NAMED_MAX = 50
 """Names in one entry of the summary; the tables have them all."""
@@ -88,8 +88,7 @@ def run(
     made = {"coverage": covered, "records": everything}
     fitted = clocks.measured(raw_hops, everything)
     told = {name: Observation(name) for name in SUMS}
-    segments = clocks.segments_frame(session, fitted).observe(told["clocks"], *_sums("clocks"))
-    segments = tables.written(segments, out, "clocks")
+    segments = tables.written(clocks.segments_frame(session, fitted), out, "clocks", _telling(told, "clocks"))
     made["clocks"] = segments
     made["jumps"] = jumps.table(session, jumps.proven(jumps.claimed(fitted), everything))
     progress("routes, hops, copies")
@@ -139,9 +138,11 @@ def _ingest(
     total, bad_files = found.pop("lines", 0), found.pop("files", [])
     if len(bad_files) <= REREAD_MAX:
         lines = lines.where(f.col("file").isin(bad_files))
-    aside = ingest.aside(lines) if found else tables.few(session, [], schema.ASIDE)
-    set_aside = tables.written(aside, out, "aside")
-    named = _most_named(set_aside) if found else {}
+    if found:
+        named = _most_named(tables.written(ingest.aside(lines), out, "aside"))
+    else:
+        tables.write(tables.few(session, [], schema.ASIDE), out, "aside")
+        named = {}
     return {
         "added": (observed(added) or {"records": _added(session, out, earlier)})["records"],
         "earlier": earlier is not None,
@@ -211,7 +212,7 @@ def _write_links(made: Mapping[str, DataFrame], out: str, *, any_truncated: bool
     if any_truncated:
         crowded = made["routes"].where("truncated").select("smuid")
         others = made["hops"].withColumn("repeated", f.lit(True))
-        others = others.join(f.broadcast(crowded), "smuid", "left_semi")
+        others = others.join(broadcast(crowded), "smuid", "left_semi")
         hops = hops.unionByName(others.select(*hops.columns))
     hourly = links.links(hops, made["coverage"], per_hour=True)
     tables.write(links.links(hops, made["coverage"]), out, "links")
@@ -223,19 +224,17 @@ def _derive(made: Mapping[str, DataFrame], out: str, told: Mapping[str, Observat
     found, covered = made["routes"], made["coverage"]
     copies = made["copies"].drop("day")
 
-    def telling(name: str, frame: DataFrame) -> DataFrame:
-        return frame.observe(told[name], *_sums(name))
-
-    tables.write(telling("balance", balance.balance(copies)), out, "balance")
-    derived = {
-        "custody": custody.custody(found, custody.vanished(made["hops"], covered)),
-        # this one reads all routes, and nothing is joined to it
-        "receipts": custody.receipts(telling("routes", found)),
-        "holdings": telling("holdings", balance.holdings(copies, covered, made["records"])),
+    tables.write(_telling(told, "balance")(balance.balance(copies)), out, "balance")
+    vanished = custody.vanished(made["hops"], covered)
+    held = balance.holdings(copies, covered, made["records"])
+    written = {
+        "custody": tables.written(custody.custody(found, vanished), out, "custody"),
+        "receipts": tables.written(custody.receipts(found), out, "receipts"),
+        "holdings": tables.written(held, out, "holdings", _telling(told, "holdings")),
     }
-    written = {name: tables.written(rows, out, name) for name, rows in derived.items()}
     wrong = anomalies.anomalies(
-        found,
+        # reads all routes of all days, and nothing is joined to them
+        _telling(told, "routes")(found),
         copies,
         written["custody"],
         written["receipts"],
@@ -245,7 +244,12 @@ def _derive(made: Mapping[str, DataFrame], out: str, told: Mapping[str, Observat
         made["jumps"],
         overdue.proven_overdue(copies, made["records"]),
     )
-    tables.write(telling("anomalies", wrong.coalesce(1)), out, "anomalies")
+    tables.write(_telling(told, "anomalies")(wrong.coalesce(1)), out, "anomalies")
+
+
+def _telling(told: Mapping[str, Observation], name: str) -> Callable[[DataFrame], DataFrame]:
+    """What the summary says of a table is `told` while it is written."""
+    return lambda frame: frame.observe(told[name], *_sums(name))
 
 
 def summarize(session: SparkSession, out: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from routing.trace.facts import crossing
-from routing.trace.session import kept
+from routing.trace.session import broadcast, kept
 
 _CROSSING: Final = ["smuid", "from", "server", "attempt", "crossing"]
 
@@ -26,34 +26,34 @@ def proven_lost(copies: DataFrame, records: DataFrame, gaps: DataFrame) -> DataF
     """
     heard = copies.where("begun is not null").select("server").distinct()
     open_ones = copies.where("begun is null and ended is null and claimed_us is not null")
-    suspects = kept(open_ones.select("smuid", "server").join(f.broadcast(heard), "server", "left_semi"))
+    suspects = kept(open_ones.select("smuid", "server").join(broadcast(heard), "server", "left_semi"))
     if suspects.isEmpty():
         return None
     answers = records.where("event = 'forwarded' and outcome = 'accepted'").select(
         *("smuid", f.col("server").alias("from"), f.col("peer").alias("server"), "attempt"),
         *(crossing().alias("crossing"), "record", "peer_sent_us"),
     )
-    links = answers.join(f.broadcast(suspects), ["smuid", "server"]).select("from", "server").distinct()
+    links = answers.join(broadcast(suspects), ["smuid", "server"]).select("from", "server").distinct()
     received = (
         records.where("event = 'received'")
         .select(
             "smuid", f.col("peer").alias("from"), "server", "attempt", crossing().alias("crossing"), "record"
         )
-        .join(f.broadcast(links), ["from", "server"], "left_semi")
+        .join(broadcast(links), ["from", "server"], "left_semi")
         .groupBy(*_CROSSING)
         # a record may be read twice, but two of one crossing tell nothing
         .agg(f.min("record").alias("received_record"), f.max("record").alias("last"))
         .where("received_record = last")
     )
-    on_links = answers.join(f.broadcast(links), ["from", "server"]).join(received, _CROSSING, "left")
-    between = _bracketed(on_links).join(f.broadcast(suspects), ["smuid", "server"], "left_semi")
+    on_links = answers.join(broadcast(links), ["from", "server"]).join(received, _CROSSING, "left")
+    between = _bracketed(on_links).join(broadcast(suspects), ["smuid", "server"], "left_semi")
     known = between.where(f.col("before").isNotNull() & f.col("after").isNotNull()).select(
         "smuid",
         "server",
         f.least("before", "after").alias("first"),
         f.greatest("before", "after").alias("last"),
     )
-    missing = f.broadcast(gaps.select(f.col("server").alias("lacking"), "first_missing", "last_missing"))
+    missing = broadcast(gaps.select(f.col("server").alias("lacking"), "first_missing", "last_missing"))
     in_it = (f.col("lacking") == f.col("server")) & (f.col("first_missing") <= f.col("last"))
     whole = known.join(missing, in_it & (f.col("last_missing") >= f.col("first")), "left_anti")
     return whole.select("smuid", "server").distinct()

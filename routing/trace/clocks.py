@@ -19,6 +19,7 @@ from routing.trace import epochs, jumps, tables
 from routing.trace.clockfit import WINDOW_US, FittedClock, Minimum, Segment, fit
 from routing.trace.epochs import BUCKET_US, MINUTE_US, Sighting
 from routing.trace.links import kind
+from routing.trace.session import broadcast
 
 SEGMENTS = t.StructType(
     [
@@ -69,7 +70,7 @@ def corrected(hops: DataFrame, segments: DataFrame) -> DataFrame:
             "offset_us": f"{side}_offset",
             "drift_ppm": f"{side}_drift",
         }
-        return f.broadcast(segments.select(*(f.col(name).alias(other) for name, other in renamed.items())))
+        return broadcast(segments.select(*(f.col(name).alias(other) for name, other in renamed.items())))
 
     def true_us(side: str, time: str) -> Column:
         beyond = f.col(time) - f.col(f"{side}_middle")

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from routing.trace.files import spelled
+from routing.trace.session import broadcast
 
 WORD_BITS: Final = 64
 
@@ -123,7 +124,7 @@ def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame
         f.sum(f.col("last_missing") - f.col("first_missing") + 1).alias("missing"),
     )
     boots = records.groupBy("server").agg(f.approx_count_distinct("boot").cast("int").alias("boots"))
-    after_gap = f.broadcast(per_gap.select("server", "after_gap"))
+    after_gap = broadcast(per_gap.select("server", "after_gap"))
     beats = (
         records.where(f.col("event") == "heartbeat")
         .select("server", "record", "held")

@@ -4,6 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from routing.trace.schema import ENDS
+from routing.trace.session import broadcast
 
 
 def custody(routes: DataFrame, vanished: DataFrame | None = None) -> DataFrame:
@@ -89,9 +90,9 @@ def vanished(hops: DataFrame, coverage: DataFrame) -> DataFrame | None:
         .agg(f.max(f.coalesce("sent_us", "acked_us")).alias("arrived_us"))
     )
     return (
-        silent.join(f.broadcast(senders), "from")
-        .join(f.broadcast(receivers), "to")
-        .join(f.broadcast(arrived), ["from", "to"])
+        silent.join(broadcast(senders), "from")
+        .join(broadcast(receivers), "to")
+        .join(broadcast(arrived), ["from", "to"])
         .where("went_us < arrived_us")
         .select("smuid")
         .distinct()

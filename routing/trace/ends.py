@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from routing.trace.schema import ENDS
+from routing.trace.session import broadcast
 
 MARGIN_US = 2_000_000
 """How far inside of a log a time must lie to be sure that its record would be in it."""
@@ -63,7 +64,7 @@ def states(copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = No
     record of it may be in a gap, in an absent log, or in one that is not closed yet. lost: it is among
     `proven` (`brackets.proven_lost`). unknown: none of these can be told.
     """
-    logs = f.broadcast(
+    logs = broadcast(
         coverage.select(
             "server",
             "log",
@@ -105,7 +106,7 @@ def states(copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = No
     found = copies.join(logs, "server", "left")
     if proven is not None:
         # rows that tell of no copy have neither a beginning nor an end, and no server
-        marked = f.broadcast(proven.withColumn("proven", f.lit(True)))
+        marked = broadcast(proven.withColumn("proven", f.lit(True)))
         found = found.join(marked, ["smuid", "server"], "left")
     return found.select(
         *copies.columns,

@@ -17,6 +17,7 @@ from pyspark.sql import functions as f
 
 from routing import hop_words
 from routing.trace.schema import ARRIVALS, ENDS, EVENTS, OUTCOMES, PASSED
+from routing.trace.session import spread
 
 HOP: Final = 0
 COPY: Final = 1
@@ -58,7 +59,7 @@ def facts(records: DataFrame, incomplete: Collection[str] = (), by: Sequence[str
     slim = slim.withColumn("pattern", f.coalesce("pattern", f.lit("")))
     if incomplete:
         slim = slim.unionByName(_passed(records, incomplete))
-    keyed = _coded(slim).repartition("smuid").withColumn("key", f.explode(_keys()))
+    keyed = spread(_coded(slim), "smuid").withColumn("key", f.explode(_keys()))
     kind = f.col("key.kind")
     slots = []
     layouts = (list(_HOP.values()), list(_COPY.values()), list(_DELIVERY.values()))

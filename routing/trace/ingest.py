@@ -14,6 +14,7 @@ from pyspark.sql import types as t
 
 from routing.trace import schema
 from routing.trace.files import LOG_NAMES
+from routing.trace.session import together
 
 COMPACTED_NAMES: Final = "*.parquet"
 
@@ -51,7 +52,7 @@ def logs(session: SparkSession, paths: Sequence[str]) -> DataFrame:
     def named(names: str) -> DataFrameReader:
         return session.read.option("recursiveFileLookup", True).option("pathGlobFilter", names)
 
-    text = named(LOG_NAMES).text(list(paths))
+    text = together(named(LOG_NAMES).text(list(paths)))
     lines = parsed(text.select(f.col("_metadata.file_path").alias("file"), "value"))
     parquet = named(COMPACTED_NAMES).schema(schema.RECORD).parquet(*paths)
     if not parquet.inputFiles():  # the checks of a line are not planned for what is not there

@@ -18,6 +18,7 @@ from pyspark.sql import types as t
 from routing.trace import tables
 from routing.trace.clockfit import JUMP_US, FittedClock
 from routing.trace.epochs import BUCKET_US, FOREVER_US
+from routing.trace.session import broadcast
 
 SILENCE_US_MAX: Final = 120_000_000
 """Between two records of a boot: twice the time between heartbeats, if nobody has set that."""
@@ -96,7 +97,7 @@ def proven(claims: Sequence[Jump], records: DataFrame) -> list[Jump]:
     says_so = f.when(by < 0, since < -BACK_US).otherwise(since > silence)
     answers = (
         _steps(records, {one.server for one in claims})
-        .join(f.broadcast(asked), "server")
+        .join(broadcast(asked), "server")
         .where(has_room)
         .groupBy("number")
         .agg(f.bool_or(says_so).alias("says_so"))

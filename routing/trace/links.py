@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from routing.trace.schema import DAY_US, HOUR_US, KINDS, PASSED, SENT
+from routing.trace.session import broadcast
 
 
 def kind() -> Column:
@@ -72,7 +73,7 @@ def links(hops: DataFrame, coverage: DataFrame, per_hour: bool = False) -> DataF
     )
 
     def log_of(side: str) -> DataFrame:
-        return f.broadcast(coverage.select(f.col("server").alias(side), f.col("log").alias(f"{side}_log")))
+        return broadcast(coverage.select(f.col("server").alias(side), f.col("log").alias(f"{side}_log")))
 
     attempts = f.col("once") + f.coalesce("again", f.lit(0))
     from_log, to_log = (f.coalesce(log, f.lit("absent")) for log in ("from_log", "to_log"))

@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from routing.trace.session import kept
+from routing.trace.session import broadcast, kept
 
 STUCK_US: Final = 86_400_000_000
 """Where no timeout was stated, a message of mode ALL waits a day at most."""
@@ -34,7 +34,7 @@ def proven_overdue(copies: DataFrame, records: DataFrame) -> DataFrame | None:
     )
     if suspects.isEmpty():
         return None
-    suspected = f.broadcast(suspects.select("server").distinct())
+    suspected = broadcast(suspects.select("server").distinct())
     beats = (
         records.where("event = 'heartbeat'")
         .select("server", "boot", "record", "time_us")
@@ -53,7 +53,7 @@ def proven_overdue(copies: DataFrame, records: DataFrame) -> DataFrame | None:
     lived_us = (f.count("*") - f.count_distinct("boot")) * f.first("interval_us")
     return (
         beats.join(intervals, "server")
-        .join(f.broadcast(suspects), "server")
+        .join(broadcast(suspects), "server")
         .where("record > begun_last_record")
         .groupBy("smuid", "server")
         .agg(

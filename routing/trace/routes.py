@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 from routing.trace import clocks, ends, links
 from routing.trace.facts import COPY, DELIVERY, HOP, facts, named
 from routing.trace.schema import DAY_US
-from routing.trace.session import kept
+from routing.trace.session import broadcast, kept
 
 NESTED_HOPS_MAX: Final = 10_000
 """Hops, and copies, kept in one row of the routes; the tables `hops` and `copies` have all."""
@@ -52,7 +52,7 @@ def crowded(
         return None
     kind = f.col("kind")
     found = (
-        facts(records.join(f.broadcast(many), "smuid", "left_semi"), incomplete)
+        facts(records.join(broadcast(many), "smuid", "left_semi"), incomplete)
         .groupBy("smuid")
         .agg(f.count_if(kind == HOP).alias("hop_rows"), f.count_if(kind == COPY).alias("copy_rows"))
         .where(f.greatest("hop_rows", "copy_rows") > most)
@@ -71,7 +71,7 @@ def _bounded(rows: DataFrame, crowded: DataFrame | None, most: int) -> DataFrame
     kind = f.col("kind")
     rows_of = f.when(kind == HOP, f.col("hop_rows")).when(kind == COPY, f.col("copy_rows"))
     share = f.pmod(f.xxhash64("from", "to", "attempt", "server"), rows_of) < most
-    joined = rows.join(f.broadcast(crowded), "smuid", "left").where(rows_of.isNull() | share)
+    joined = rows.join(broadcast(crowded), "smuid", "left").where(rows_of.isNull() | share)
     return joined.select(*rows.columns, f.coalesce(rows_of > most, f.lit(False)).alias("cut"))
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 import pyspark
 from pyspark import SparkConf, SparkContext, StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from routing.trace import java
 
@@ -49,6 +50,8 @@ SMALL: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.files.minPartitionNum": "1",
     "spark.default.parallelism": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.maxSinglePartitionBytes": "9223372036854775807b",
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
     "spark.sql.lightweightPlanChangeValidation": "false",
@@ -56,7 +59,9 @@ SMALL: Final = {
     "spark.sql.maxPlanStringLength": "100",
 }
 """To plan takes longer than to run: nothing is looked for that pays only with many rows, no plan is checked
-again after each rule or printed for a page that is not served, and each step is one task."""
+again after each rule or printed for a page that is not served, and each step is one task. All rows are in one
+part, so that none are exchanged or broadcast, each of which is a job or a stage, be they as many as Spark
+guesses that a join of joins may give."""
 
 _GENERATES: Final = "spark.sql.codegen.factoryMode"
 
@@ -181,11 +186,33 @@ def kept(frame: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK_DE
     more: to read columns back it would compile a reader for each choice of them, and look in each plan for
     those that are kept. On a cluster they would be gone with the executor that keeps them.
     """
-    session = frame.sparkSession
-    local = str(session.sparkContext.master).startswith("local")
-    if local and session.conf.get(_GENERATES) == SMALL[_GENERATES]:
+    if is_for_small(frame.sparkSession):
         return frame.localCheckpoint(eager=False)
     return frame.persist(level)
+
+
+def together(frame: DataFrame) -> DataFrame:
+    """`frame`, which reads files, in a small session as one part: what follows does not move its rows."""
+    return frame.coalesce(1) if is_for_small(frame.sparkSession) else frame
+
+
+def broadcast(frame: DataFrame) -> DataFrame:
+    """`frame`, of few rows, is sent whole to each part of what it is joined with.
+
+    Not in a small session, which has one part: to gather what is sent would be a job.
+    """
+    return frame if is_for_small(frame.sparkSession) else f.broadcast(frame)
+
+
+def spread(frame: DataFrame, by: str) -> DataFrame:
+    """`frame`, all rows with the same `by` in the same part; in a small session all rows are in one."""
+    return frame if is_for_small(frame.sparkSession) else frame.repartition(by)
+
+
+def is_for_small(session: SparkSession) -> bool:
+    """Whether it was opened as `small`: all rows are in one part, and it keeps what it will read again."""
+    local = str(session.sparkContext.master).startswith("local")
+    return local and session.conf.get(_GENERATES) == SMALL[_GENERATES]
 
 
 class _JavaClass:

@@ -6,7 +6,7 @@ and are replaced whole. The directory may be on any Hadoop file system.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from pyspark.errors import AnalysisException
@@ -15,6 +15,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from routing.trace import schema
+from routing.trace.session import is_for_small, kept, together
 
 BY_DAY: Final = (
     "records",
@@ -73,7 +74,7 @@ def few(session: SparkSession, rows: Iterable[Sequence[object]], columns: t.Stru
     """
     text = json.dumps([dict(zip(columns.names, row, strict=True)) for row in rows])
     found = f.from_json(f.lit(text), t.ArrayType(columns), {"mode": "FAILFAST"})
-    return session.range(1).coalesce(1).select(f.inline(found))
+    return session.range(0, 1, 1, 1).select(f.inline(found))
 
 
 def path(out: str, name: str) -> str:
@@ -92,10 +93,21 @@ def write(frame: DataFrame, out: str, name: str, *, add: bool = False) -> None:
         none.write.mode("overwrite").parquet(f"{path(out, name)}/day={NO_DAY}")
 
 
-def written(frame: DataFrame, out: str, name: str) -> DataFrame:
-    """`write`, and the table as `read` gives it, without asking its files for the columns: that is a job."""
-    write(frame, out, name)
-    return frame.sparkSession.read.schema(_columns(name, frame.schema)).parquet(path(out, name))
+def written(
+    frame: DataFrame, out: str, name: str, telling: Callable[[DataFrame], DataFrame] | None = None
+) -> DataFrame:
+    """`write`, and the table as `read` gives it, without asking its files for the columns: that is a job.
+
+    `telling` observes what is written. In a small session a table that has no rows but these is kept and not
+    read again; a `day` is then a date.
+    """
+    session = frame.sparkSession
+    is_all = is_for_small(session) and (name in WHOLE or not _has_a_day(session, path(out, name)))
+    rows = kept(frame) if is_all else frame
+    write(telling(rows) if telling is not None else rows, out, name)
+    if is_all:
+        return rows
+    return together(session.read.schema(_columns(name, frame.schema)).parquet(path(out, name)))
 
 
 def _has_a_day(session: SparkSession, directory: str) -> bool:
@@ -111,7 +123,7 @@ def read(session: SparkSession, out: str, name: str) -> DataFrame:
     if name in _OF_EARLIER:
         reader = reader.schema(_OF_EARLIER[name])
     try:
-        return reader.parquet(path(out, name))
+        return together(reader.parquet(path(out, name)))
     except AnalysisException as error:
         raise NoTable(f"{out} has no table {name}: run smqpd trace run first") from error
 
