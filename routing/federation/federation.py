@@ -27,6 +27,8 @@ outlook      what others may read of all this
 assignments  which peer would see to which destination, and why
 enquiry      questions that travel over the links
 spreading    how news comes to all sites
+held_news    what is kept of it
+telling_news what peers are told of it
 news_peer    what a peer has of it, and may be told
 refused_news what peers would not have of it
 own_leaves   what this site says of its own
@@ -121,7 +123,7 @@ class Federation:
             nearest,
             spreading.says,
             spreading.refused_by,
-            lambda name: name in peers and peers[name].up,
+            lambda name, want: name in peers and peers[name].may_go_now(want),
             lambda: state.topics,
         )
         self.forwarding = Forwarding(

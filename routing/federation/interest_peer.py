@@ -11,6 +11,7 @@ So one thing that is told can stand for several wants: told is the least of thei
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from routing.federation.peer import topic_allowed
 from routing.patterns import TopicTree, is_pattern, overlap
 from routing.peering.wants import Want
 
@@ -54,6 +55,11 @@ class InterestPeer:
         self._may_come = may_come
         self._overlaps: dict[str, tuple[str, ...]] = {}
         self._overlapped_by: dict[str, set[str]] = {}
+
+    def may_come(self, want: Want) -> bool:
+        """Whether a message may come from it for the sake of a want; for that of a pattern some may."""
+        kind, name = want
+        return kind == "SERVER" or is_pattern(name) or topic_allowed(self._may_come, name)
 
     def mark(self, want: Want) -> None:
         """Note that the distance of a want may have changed."""

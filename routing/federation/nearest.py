@@ -16,10 +16,10 @@ import msgspec
 from routing.federation.known_wants import Touched
 from routing.federation.topology import Topology
 from routing.federation.ways import NOBODY, OPEN, Shut
-from routing.message import DEPTH_UNLIMITED
 from routing.patterns import is_pattern
+from routing.peering.copies import within
 from routing.peering.leaves import TOPIC_BUCKETS, bucket_of
-from routing.peering.wants import Want, is_of_pattern
+from routing.peering.wants import KINDS, Want, WantKind, is_of_pattern
 
 FOUND_MAX: Final = 256
 """Remembered of each bucket of topics, and of servers."""
@@ -31,14 +31,14 @@ _NOWHERE: Final[Mapping[str, int]] = {}
 
 
 class _Seen(msgspec.Struct, frozen=True):
-    """What `moved` compares: who says something, how far they are, and whether links stop some messages."""
+    """What `moved` compares: who says something, how far they are, and whether links have topic rules."""
 
     sites: frozenset[str]
-    reached: list[Mapping[str, int]]
-    stop_some: bool
+    reached: dict[WantKind, list[Mapping[str, int]]]
+    has_rules: bool
 
 
-_NOTHING: Final = _Seen(NOBODY, [_NOWHERE] * 4, False)
+_NOTHING: Final = _Seen(NOBODY, {kind: [_NOWHERE] * 2 for kind in KINDS}, False)
 
 
 class EverySite:
@@ -65,8 +65,8 @@ class NearestByNews:
         self._version = -1  # of the topology
         self._complete = -1, False  # at that version of it
         self._looked_at = -1  # at that version of it
-        self._from_peers: dict[tuple[str, bool], Mapping[str, int]] = {}
-        self._stopped_some = False  # the ways, when these were looked at
+        self._from_peers: dict[tuple[str, WantKind], Mapping[str, int]] = {}
+        self._had_rules = False  # links, when these were looked at
         self._seen: dict[str, _Seen] = {}  # by peer, when `moved` was asked last
         self._found: list[dict[Want, dict[str, int]]] = [{} for _ in range(TOPIC_BUCKETS + 1)]
         topology.listeners.append(self._wants_changed)
@@ -105,25 +105,24 @@ class NearestByNews:
 
     def is_beyond(self, peer: str, want: Want) -> bool:
         """Whether a site that wants something could be reached over a peer if links had no rules."""
-        reached = self._topology.ways.beyond(peer, OPEN, up=want[0] == "ONE", depth=None)
+        reached = self._topology.ways.beyond(peer, OPEN, up=want[0] == "ONE", is_bounded=False)
         return not reached.keys().isdisjoint(self._wanting(want))
 
     def is_wanted(self, want: Want) -> bool:
         """Whether another site says this very want, however far it is."""
         return bool(self._saying(want))
 
-    def explains(self, peer: str, want: Want, distance: int, to: str, depth: int) -> bool:
+    def explains(self, peer: str, want: Want, distance: int, to: str) -> bool:
         """Whether a site says this very want that is known to be no further than so many links from a peer.
 
-        And is so for a message that comes from another peer, `to`, with a depth: it is not that one, nor
-        reached over it.
+        And is so for another peer, `to`: it is not that one, nor reached over it.
         """
         saying = self._saying(want)
         if not saying:
             return False
         # a pattern may be wanted beyond a link whose rules let a part of it pass, and not the rest
         shut = self._topology.ways.limited if is_of_pattern(want) else self._shut(want)
-        nearest = self._distance(peer, want, saying, shut, frozenset((to,)), depth)
+        nearest = self._distance(peer, want, saying, shut, frozenset((to,)))
         return nearest is not None and nearest <= distance
 
     def from_here(
@@ -131,24 +130,22 @@ class NearestByNews:
     ) -> int | None:
         """Links to the nearest site that wants something, not over the peer that is told of it.
 
-        For a message that comes from it with a depth. If it refuses news, then of those that it does not
-        know, or not that they are so near.
+        None if that is further than messages may go that come from it, by their depth. If it refuses news,
+        then of those sites that it does not know, or not that they are so near.
 
         `by_pattern`: also to those that want a topic by a pattern, and not by its name.
         """
         wanting = self._wanting(want) if by_pattern else self._saying(want)
         if not wanting:
             return None
-        beyond, shut, is_one = self._topology.ways.beyond, self._shut(want), want[0] == "ONE"
-        bound = _bounded(want, depth)
-        known = beyond(self._server, shut, up=is_one, without=frozenset((to,)), depth=bound)
-        theirs = _NOWHERE
+        known, theirs = self._beyond(self._server, want, self._shut(want), frozenset((to,))), _NOWHERE
         if refused and self._server not in refused:
-            theirs = beyond(self._server, shut, up=is_one, without=refused | {to}, depth=bound)
-        return min(
+            theirs = self._beyond(self._server, want, self._shut(want), refused | {to})
+        found = min(
             (known[site] for site in wanting if site in known and theirs.get(site) != known[site]),
             default=None,
         )
+        return found if found is None or want[0] == "SERVER" or within(found, depth) else None
 
     @property
     def is_complete(self) -> bool:
@@ -170,46 +167,43 @@ class NearestByNews:
         if not self._topology.sites and peer not in self._seen:
             return
         ways, before, apart = self._topology.ways, self._seen.get(peer, _NOTHING), frozenset((peer,))
-        reached = [
-            _NOWHERE
-            if self._server in without
-            else ways.beyond(self._server, OPEN, up=up, without=without, depth=None)
-            for up in (True, False)
-            for without in (apart, refused | apart)
-        ]
-        now = self._seen[peer] = _Seen(frozenset(self._topology.sites), reached, ways.stop_some)
+        reached = {
+            kind: [
+                _NOWHERE if self._server in without else self._beyond(self._server, (kind, ""), OPEN, without)
+                for without in (apart, refused | apart)
+            ]
+            for kind in KINDS
+        }
+        now = self._seen[peer] = _Seen(frozenset(self._topology.sites), reached, bool(ways.limited))
         new = before.sites ^ now.sites
-        over_up = new.union(*map(_differing, before.reached[:2], now.reached[:2]))
-        over_all = new.union(*map(_differing, before.reached[2:], now.reached[2:]))
-        if before.stop_some or now.stop_some:  # by which each topic has other ways
-            over_up = over_all = new.union(*before.reached, *now.reached)
-        yield from (("SERVER", site) for site in over_all if site != self._server)
+        moved = {kind: new.union(*map(_differing, before.reached[kind], now.reached[kind])) for kind in KINDS}
+        if before.has_rules or now.has_rules:  # by which each topic has other ways
+            moved["ALL"] = moved["ONE"] = new.union(*before.reached["SERVER"], *now.reached["SERVER"])
+        yield from (("SERVER", site) for site in moved["SERVER"] if site != self._server)
         wants = self._topology.wants
-        yield from (want for want in wants.wants_of(over_all) if want[0] == "ALL")
-        yield from (want for want in wants.wants_of(over_up) if want[0] == "ONE")
+        yield from (want for want in wants.wants_of(moved["ALL"]) if want[0] == "ALL")
+        yield from (want for want in wants.wants_of(moved["ONE"]) if want[0] == "ONE")
 
-    def look(self) -> Mapping[tuple[str, bool], Mapping[str, int]]:
+    def look(self) -> Mapping[tuple[str, WantKind], Mapping[str, int]]:
         """Remember how far all is from peers now, for `has_moved`; how far it was."""
         before = self._from_peers
         if self._looked_at != self._topology.version:
             self._looked_at, ways = self._topology.version, self._topology.ways
-            self._stopped_some = ways.stop_some
+            self._had_rules = bool(ways.limited)
             self._from_peers = {
-                (peer, up): ways.beyond(peer, OPEN, up=up, depth=None)
-                for peer in self.peers
-                for up in (True, False)
+                (peer, kind): self._beyond(peer, (kind, ""), OPEN) for peer in self.peers for kind in KINDS
             }
         return before
 
     def has_moved(self) -> Callable[[Want], bool]:
         """Whether who wants something may be nearer to a peer than after `look`, or further."""
-        stopped_some, before = self._stopped_some, self.look()
-        if stopped_some or self._stopped_some:  # by which each topic has other ways
+        had_rules, before = self._had_rules, self.look()
+        if had_rules or self._had_rules:  # by which each topic has other ways
             return lambda want: True
-        moved: dict[bool, set[str]] = {True: set(), False: set()}
+        moved: dict[WantKind, set[str]] = {kind: set() for kind in KINDS}
         for key in before.keys() | self._from_peers.keys():
             moved[key[1]] |= _differing(before.get(key, _NOWHERE), self._from_peers.get(key, _NOWHERE))
-        return lambda want: not moved[want[0] == "ONE"].isdisjoint(self._saying(want))
+        return lambda want: not moved[want[0]].isdisjoint(self._saying(want))
 
     def forget(self, peer: str) -> None:
         """Forget what `moved` was told of a peer."""
@@ -231,11 +225,15 @@ class NearestByNews:
         return self._topology.wants.is_taken_by_pattern(topic)
 
     def extent(self) -> tuple[Collection[str], int]:
-        """The other sites that there are, as they or their peers say, and links to the farthest."""
+        """The other sites that there are, as they or their peers say, and links to the farthest.
+
+        Where links stop some messages, what these have to go round can be as far as there are sites.
+        """
         if not self._topology.sites:
             return (), 0
         distances = self._topology.ways.distances(self._server)
-        return distances.keys() - {self._server}, max(distances.values())
+        farthest = len(distances) if self._topology.ways.stop_some else max(distances.values())
+        return distances.keys() - {self._server}, farthest
 
     def _wanting(self, want: Want) -> Collection[str]:
         """Who wants it, a topic also by a pattern."""
@@ -260,7 +258,7 @@ class NearestByNews:
         found = {peer: 0 for peer in peers if peer in sites}
         others = [peer for peer in peers if peer not in found]
         if len(sites) <= len(others):
-            is_bounded = _bounded(want) is not None
+            is_bounded = want[0] != "SERVER"
             towards = [ways.towards(site, shut, up=is_one, is_bounded=is_bounded) for site in sites]
             nearest = (min((each[peer] for each in towards if peer in each), default=None) for peer in others)
             known = [
@@ -284,11 +282,16 @@ class NearestByNews:
         sites: Collection[str],
         shut: Shut,
         without: frozenset[str] = NOBODY,
-        depth: int = DEPTH_UNLIMITED,
     ) -> int | None:
-        is_one, depth_bounded = want[0] == "ONE", _bounded(want, depth)
-        beyond = self._topology.ways.beyond(start, shut, up=is_one, without=without, depth=depth_bounded)
+        beyond = self._beyond(start, want, shut, without)
         return min((beyond[site] for site in sites if site in beyond), default=None)
+
+    def _beyond(
+        self, start: str, want: Want, shut: Shut, without: frozenset[str] = NOBODY
+    ) -> Mapping[str, int]:
+        """Links to what a message can reach that is for somebody who wants this; see `Ways.beyond`."""
+        is_one, is_bounded = want[0] == "ONE", want[0] != "SERVER"
+        return self._topology.ways.beyond(start, shut, up=is_one, without=without, is_bounded=is_bounded)
 
     def _wants_changed(self, touched: Touched) -> None:
         buckets = touched.buckets.union(map(bucket_of, touched.names), map(bucket_of, touched.names_for_one))
@@ -296,11 +299,6 @@ class NearestByNews:
             buckets = set(range(TOPIC_BUCKETS))
         for bucket in buckets:
             self._found[bucket].clear()
-
-
-def _bounded(want: Want, depth: int = DEPTH_UNLIMITED) -> int | None:
-    """The depth; None for what is for a server, as no link bounds that."""
-    return None if want[0] == "SERVER" else depth
 
 
 def _differing(one: Mapping[str, int], other: Mapping[str, int]) -> set[str]:

@@ -1,9 +1,10 @@
 """A peer of this site, as the rest of the federation knows it."""
 
 from routing.names import is_system_topic
-from routing.patterns import topic_matches
+from routing.patterns import is_pattern, topic_matches
 from routing.peering.copies import PeerRules
 from routing.peering.news import Version
+from routing.peering.wants import Want
 
 
 class Peer:
@@ -40,13 +41,21 @@ class Peer:
 
     def may_come(self, topic: str) -> bool:
         """Whether a message of this topic is taken from the peer."""
-        return _allows(self.rules.allow_in, topic)
+        return topic_allowed(self.rules.allow_in, topic)
 
     def may_go(self, topic: str) -> bool:
         """Whether a message of this topic is sent to the peer."""
-        return _allows(self.rules.allow_out, topic)
+        return topic_allowed(self.rules.allow_out, topic)
+
+    def may_go_now(self, want: Want) -> bool:
+        """Whether a message may be sent to the peer for the sake of a want: of mode ONE only if it is up."""
+        kind, name = want
+        if kind == "SERVER":
+            return True
+        return (self.up or kind != "ONE") and (is_pattern(name) or self.may_go(name))
 
 
-def _allows(patterns: tuple[str, ...], topic: str) -> bool:
+def topic_allowed(patterns: tuple[str, ...], topic: str) -> bool:
+    """Whether a rule of a link with these patterns lets a topic pass; system topics always do."""
     # as a rule all of them: asked for each message
     return "#" in patterns or is_system_topic(topic) or any(topic_matches(one, topic) for one in patterns)

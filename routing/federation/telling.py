@@ -1,5 +1,8 @@
 """What peers are told of wants: what this site wants, and what others do of which they could not know.
 
+Nobody is told of what its messages could not reach: by the topic rules and `depth_max` of its link with this
+site, and of those beyond that this site knows.
+
 A peer that takes wants from news is told what that does not explain:
 
     what this site wants and its news does not say yet, as it does so less often than wants come and go
@@ -42,7 +45,8 @@ class InterestToPeers:
         nearest: what is wanted by news.
         says: whether a peer hears from the news of this site that it wants something.
         refused: the sites of which a peer would not have the news, or what they want.
-        is_up: whether there is a link with a peer.
+        may_go: whether what is wanted may go to a peer now: by the rules of the link, and of mode ONE only
+            over one that is up.
         topics: those that there are at this site.
     """
 
@@ -52,14 +56,14 @@ class InterestToPeers:
         nearest: NearestByNews,
         says: Callable[[str, Want], bool],
         refused: Callable[[str], frozenset[str]],
-        is_up: Callable[[str], bool],
+        may_go: Callable[[str, Want], bool],
         topics: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self._interest = interest
         self._nearest = nearest
         self._says = says
         self._refused = refused
-        self._is_up = is_up
+        self._may_go = may_go
         self._topics = topics
         self._links: dict[str, InterestPeer] = {}
         self._told_topics = TopicTree()
@@ -205,7 +209,10 @@ class InterestToPeers:
                 self.mark(want)
 
     def set_rules(self, peer: str, may_come: tuple[str, ...], depth_max: int) -> None:
-        """Note that other topics may come from a peer, or with another depth."""
+        """Note that other topics may come from a peer, or with another depth, or may go there."""
+        for want, heard in self._interest.heard.items():
+            if peer in heard:
+                self.mark(want)
         if (link := self._links.get(peer)) is not None:
             link.set_rules(may_come, depth_max, self._interest.own | self._interest.heard.keys())
             if self._lacks(peer, link):
@@ -253,6 +260,8 @@ class InterestToPeers:
 
     def _distance_for(self, peer: str, link: InterestPeer, want: Want, refused: frozenset[str]) -> int | None:
         interest, from_news = self._interest, link.wants_from_news
+        if not link.may_come(want):
+            return None
         if want in interest.own:
             return None if from_news and self._says(peer, want) else 0
         link.explained.discard(want)
@@ -264,7 +273,7 @@ class InterestToPeers:
             if other != peer
             and distance < bound
             and (want[0] == "SERVER" or within(distance + 1, link.depth_max))
-            and (want[0] != "ONE" or self._is_up(other))
+            and self._may_go(other, want)
             and not (knows_all and self._is_explained(link, other, want, distance, peer))
         ]
         if refused or not from_news:
@@ -276,7 +285,7 @@ class InterestToPeers:
         return found if found < DISTANCE_MAX else None
 
     def _is_explained(self, link: InterestPeer, other: str, want: Want, distance: int, to: str) -> bool:
-        is_explained = self._nearest.explains(other, want, distance, to, link.depth_max)
+        is_explained = self._nearest.explains(other, want, distance, to)
         if is_explained:
             self._nearest.look()
             link.explained.add(want)

@@ -49,7 +49,7 @@ _Asked = tuple[
     tuple[tuple[str, str], ...],
 ]
 
-_Beyond = tuple[str, Shut, bool, frozenset[str], int | None, bool]
+_Beyond = tuple[str, Shut, bool, frozenset[str], bool, bool]
 """What is asked of `Ways.beyond`."""
 
 NOWHERE: Final = -2
@@ -236,7 +236,7 @@ class Ways:
         *,
         up: bool,
         without: frozenset[str] = NOBODY,
-        depth: int | None = DEPTH_UNLIMITED,
+        is_bounded: bool = True,
         over_here: bool = False,
     ) -> Mapping[str, int]:
         """Links from a peer to what a message that is given to it can reach without coming back here.
@@ -249,10 +249,10 @@ class Ways:
             shut: the links that it may not cross, that with the peer among them.
             up: over links that are up at both ends alone; that with the peer may be down.
             without: sites that it is not to come to either.
-            depth: of the message at this site; None for one that `depth_max` of links does not bound.
+            is_bounded: it has any depth, but for `depth_max` of links, which ends its way where it is less.
             over_here: it may come back here, as what peers tell each other does in a circle.
         """
-        key = peer, shut, up, without, depth if self.has_bounds else None, over_here
+        key = peer, shut, up, without, is_bounded and self.has_bounds, over_here
         found = self._beyond.get(key)
         if found is None:
             if len(self._beyond) >= REACHES_MAX:
@@ -266,16 +266,12 @@ class Ways:
         shut: Shut,
         up: bool,
         without: frozenset[str],
-        depth: int | None,
+        is_bounded: bool,
         over_here: bool,
     ) -> dict[str, int]:
-        is_bounded = depth is not None
-        left = DEPTH_UNLIMITED if depth is None else depth
-        if peer != self._server and is_bounded:
-            coming = self._coming(left, self._server, peer)
-            if coming is None:
-                return {}
-            left = coming
+        left = DEPTH_UNLIMITED
+        if is_bounded and peer != self._server:
+            left = self._end(peer, self._server).depth_max
         found, greatest, edge = {peer: 0}, {peer: left}, {peer: left}
         distance = 0
         while edge:
@@ -283,9 +279,9 @@ class Ways:
             come: dict[str, int] = {}
             for site, left in edge.items():
                 for other in self._neighbours[site] if site in self._links else ():
-                    if other in without or (site, other) in shut or (other == self._server and not over_here):
+                    if (other in found and not is_bounded) or other in without or (site, other) in shut:
                         continue
-                    if (other in found and not is_bounded) or (up and not self._is_up(site, other)):
+                    if (other == self._server and not over_here) or (up and not self._is_up(site, other)):
                         continue
                     coming = self._coming(left, site, other) if is_bounded else left
                     if coming is not None and wider(coming, come.get(other, greatest.get(other, NOWHERE))):

@@ -4,7 +4,7 @@ A *want* is a kind and a name: subscriptions that take messages of mode ALL, or 
 pattern; or a server that can be reached.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 
@@ -25,6 +25,8 @@ WANTS_FROM_NEWS: Final = "wants-from-news"
 
 WantKind = Literal["ALL", "ONE", "SERVER"]
 Distance = Annotated[int, msgspec.Meta(ge=0, le=DISTANCE_MAX)]
+KINDS: Final[tuple[WantKind, ...]] = get_args(WantKind)
+
 Want = tuple[WantKind, str]
 
 

@@ -14,5 +14,5 @@ def alone(server: str, **bounds: Any) -> tuple[Interest, InterestToPeers]:
     nearest = NearestByNews(server, {}, Topology(server, {}, {}, KnownWants(server)))
     interest = Interest(server, nearest, **bounds)
     return interest, InterestToPeers(
-        interest, nearest, lambda peer, want: False, lambda peer: frozenset(), lambda peer: True
+        interest, nearest, lambda peer, want: False, lambda peer: frozenset(), lambda peer, want: True
     )

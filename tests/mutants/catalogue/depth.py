@@ -155,8 +155,8 @@ MUTATIONS: Final = [
     Mutation(
         name="a peer is told of what it cannot reach by what news says",
         file="routing/federation/nearest.py",
-        old="without=frozenset((to,)), depth=bound)",
-        new="without=frozenset((to,)), depth=None)",
+        old="within(found, depth) else None",
+        new="True else None",
         tests=(f"{BEYOND_RULES}::test_an_earlier_peer_is_told_of_what_its_messages_may_reach",),
     ),
     Mutation(
@@ -176,7 +176,7 @@ MUTATIONS: Final = [
     Mutation(
         name="what is explained by a way that its topic may not take stays so",
         file="routing/federation/nearest.py",
-        old="        if stopped_some or self._stopped_some:",
+        old="        if had_rules or self._had_rules:",
         new="        if False:",
         tests=(
             f"{BEYOND_RULES}::test_who_is_cut_off_for_a_topic_hides_nobody_any_more_though_other_topics_reach_it",
@@ -188,5 +188,42 @@ MUTATIONS: Final = [
         old="up=False, over_here=True)",
         new="up=False)",
         tests=(f"{BEYOND_RULES}::test_what_earlier_peers_tell_round_a_circle_is_nobody_else_who_wants_it",),
+    ),
+    Mutation(
+        name="a peer is told of topics that may not come from it",
+        file="routing/federation/telling.py",
+        old="        if not link.may_come(want):",
+        new="        if False:",
+        tests=(f"{BEYOND_RULES}::test_nobody_is_told_of_a_topic_over_a_link_that_is_closed_for_it",),
+    ),
+    Mutation(
+        name="peers are told of topics that may not go on",
+        file="routing/federation/peer.py",
+        old='return (self.up or kind != "ONE") and (is_pattern(name) or self.may_go(name))',
+        new='return self.up or kind != "ONE"',
+        tests=(f"{BEYOND_RULES}::test_nobody_is_told_of_a_topic_over_a_link_that_is_closed_for_it",),
+    ),
+    Mutation(
+        name="peers are told by the rules that other links had",
+        file="routing/federation/telling.py",
+        old="            if peer in heard:\n                self.mark(want)\n        if (link",
+        new="            pass\n        if (link",
+        tests=(f"{BEYOND_RULES}::test_peers_are_told_of_a_topic_once_the_rules_of_a_link_let_it_pass",),
+    ),
+    Mutation(
+        name="what goes round what links stop is too far",
+        file="routing/federation/nearest.py",
+        old="farthest = len(distances) if self._topology.ways.stop_some else max",
+        new="farthest = max",
+        tests=(f"{BEYOND_RULES}::test_what_peers_tell_is_not_too_far_where_links_stop_some_messages",),
+    ),
+    Mutation(
+        name="that a link far away bounds depth is told to nobody",
+        file="routing/federation/nearest.py",
+        old='        is_one, is_bounded = want[0] == "ONE", want[0] != "SERVER"\n',
+        new='        is_one, is_bounded = want[0] == "ONE", bool(want[1])\n',
+        tests=(
+            f"{BEYOND_RULES}::test_an_earlier_peer_is_told_when_a_link_further_away_ends_the_way_or_does_no_more",
+        ),
     ),
 ]

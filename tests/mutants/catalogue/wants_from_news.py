@@ -43,8 +43,8 @@ MUTATIONS: Final = [
     Mutation(
         name="who is told explains by its own wants what it is told",
         file="routing/federation/nearest.py",
-        old="self._distance(peer, want, saying, shut, frozenset((to,)), depth)",
-        new="self._distance(peer, want, saying, shut, depth=depth)",
+        old="self._distance(peer, want, saying, shut, frozenset((to,)))",
+        new="self._distance(peer, want, saying, shut)",
         tests=(
             f"{BESIDES}::test_what_somebody_wants_itself_does_not_hide_from_it_what_others_want_that_are_as_near",
         ),
@@ -59,8 +59,8 @@ MUTATIONS: Final = [
     Mutation(
         name="a link that is down is a way for mode ONE to many",
         file="routing/federation/nearest.py",
-        old="ways.beyond(start, shut, up=is_one, without=without, depth=depth_bounded)",
-        new="ways.beyond(start, shut, up=False, without=without, depth=depth_bounded)",
+        old="ways.beyond(start, shut, up=is_one, without",
+        new="ways.beyond(start, shut, up=False, without",
         tests=(f"{TESTS}::test_one_waits_where_no_way_is_up_and_goes_when_one_comes_up_anywhere",),
     ),
     Mutation(

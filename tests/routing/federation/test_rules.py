@@ -50,6 +50,13 @@ def test_a_topic_that_may_not_come_is_taken_by_nobody_beyond(mode: str) -> None:
     assert reached(chain(allow_in=("other.#",)), depth=-1, delivery=mode) == ["a.x"]
 
 
+def test_what_a_peer_sends_though_it_may_not_come_is_taken_by_nobody() -> None:
+    sites = chain(allow_in=("other.#",))
+    sites.routers["a.x"].federation.set_peer("b.x", PeerRules(flood=True))
+    assert reached(sites, depth=-1) == ["a.x"]
+    assert sites.transfers == 1
+
+
 def test_a_topic_that_may_not_go_is_not_sent() -> None:
     sites = chain(allow_out=("other.#",))
     sites.publish("d.x", depth=-1)

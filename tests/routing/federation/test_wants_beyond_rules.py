@@ -1,6 +1,8 @@
 """Topic rules and `depth_max` of links bound what wants are within reach, and what peers tell of them."""
 
 import random
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,9 +14,16 @@ from tests.routing.federation.test_destinations import know_all
 from tests.routing.federation.test_destinations_rules import Links, Rules, drawn, lets_pass, within_rules
 from tests.routing.federation.test_radius import graphs
 from tests.support.sites import Federation
-from tests.support.wants import after, distances
+from tests.support.wants import after, distances, trust_all_but
 
 NOBODY_BEYOND = PeerRules(depth_max=0)
+CLOSED_IN = PeerRules(allow_in=("u",))
+CLOSED_OUT = PeerRules(allow_out=("u",))
+
+
+def told_all(earlier: str, names: str) -> dict[str, Any]:
+    """That these sites are `old`, or `older`, see `Federation`."""
+    return {earlier: names}
 
 
 def links_to_nearest(links: Links, rules: Rules, here: str, peer: str, wanting: set[str]) -> int | None:
@@ -154,6 +163,79 @@ def test_an_earlier_peer_is_told_of_what_its_messages_may_reach(mode: DeliveryMo
         after(sites)
         assert distances(sites, "b", (mode, "t")) == expected
     assert distances(sites, "a", (mode, "t")) == {"b": 2}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("earlier", ["old", "older"])
+def test_an_earlier_peer_is_told_when_a_link_further_away_ends_the_way_or_does_no_more(
+    earlier: str, mode: DeliveryMode
+) -> None:
+    sites = Federation({("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")}, **told_all(earlier, "a"))
+    sites.subscribe("e", accepts=mode)
+    know_all(sites)
+    for depth_max, expected in ((0, {}), (-1, {"b": 3}), (0, {}), (1, {"b": 3})):
+        rules = {"c": PeerRules(depth_max=depth_max), "e": PeerRules()}
+        sites.routers["d"].federation.set_peers(sites.now, rules)
+        sites.take("d")
+        after(sites)
+        assert sites.routers["a"].federation.interest.told((mode, "t")) == expected
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("rules", [{("q", "p"): CLOSED_IN}, {("p", "q"): CLOSED_OUT}])
+@pytest.mark.parametrize("earlier", ["p", "q", "w"])
+def test_nobody_is_told_of_a_topic_over_a_link_that_is_closed_for_it(
+    earlier: str, rules: Rules, mode: DeliveryMode
+) -> None:
+    """There is a longer way that is open: what is told by those who are told all leads nobody astray."""
+    links = {("a", "p"), ("p", "q"), ("q", "w"), ("a", "x"), ("x", "y"), ("y", "z"), ("z", "w")}
+    sites = Federation(links, older=(earlier,), rules=rules)
+    sites.subscribe("w", accepts=mode)
+    know_all(sites)
+    assert distances(sites, "a", (mode, "t")) == {"x": 3}
+    sites.publish("a", depth=-1, delivery=mode)
+    after(sites)
+    assert (sites.delivered, sites.transfers) == ({("w", "m"): 1}, 4)
+
+
+def test_peers_are_told_of_a_topic_once_the_rules_of_a_link_let_it_pass() -> None:
+    sites = Federation({("a", "b"), ("b", "c")}, old=("a", "c"), rules={("b", "c"): CLOSED_OUT})
+    sites.subscribe("c", accepts="ALL")
+    sites.settle()
+    assert not distances(sites, "a")
+    for rules, expected in ((PeerRules(), {"b": 1}), (CLOSED_OUT, {})):
+        sites.routers["b"].federation.set_peers(sites.now, {"a": PeerRules(), "c": rules})
+        sites.take("b")
+        sites.settle()
+        assert distances(sites, "a") == expected
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_peers_tell_is_not_too_far_where_links_stop_some_messages(mode: DeliveryMode) -> None:
+    """H takes from all in a chain what ends there: so all are near, and messages have to go all the way."""
+    chain = [f"c{number:02}" for number in range(12)]
+    links = {*pairwise(chain), *(("h", name) for name in chain)}
+    sites = Federation(links, rules={("h", name): NOBODY_BEYOND for name in chain})
+    sites.subscribe(chain[-1], accepts=mode)
+    know_all(sites)
+    trust_all_but(sites, chain[0], chain[-1])
+    after(sites)
+    sites.publish(chain[0], depth=-1, delivery=mode)
+    after(sites)
+    assert sites.delivered == {(chain[-1], "m"): 1}
+
+
+@pytest.mark.parametrize("earlier", ["old", "older"])
+def test_no_rule_bounds_what_is_for_an_account(earlier: str) -> None:
+    links = {("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")}
+    rules = PeerRules(allow_in=("u",), allow_out=("u",), depth_max=0)
+    ends = {end for link in links for end in (link, link[::-1])}
+    sites = Federation(links, rules=dict.fromkeys(ends, rules), **told_all(earlier, "ac"))
+    sites.subscribe("e", "x:c@e")
+    know_all(sites)
+    sites.publish("a", topic="x:c@e", delivery="ONE")
+    after(sites)
+    assert sites.delivered == {("e", "m"): 1}
 
 
 @pytest.mark.parametrize("mode", MODES)
