@@ -162,6 +162,8 @@ class Destinations:
                 if peer not in open[site].asked_by:
                     open[site].asked_by += (peer,)
                     self._assigning.keep(copy)
+                elif peer not in open[site].asked_again:
+                    open[site].asked_again += (peer,)
                 if open[site].is_late and counted:
                     open[site].is_late = False
                     self._assigning.keep(copy)

@@ -10,7 +10,7 @@ from routing.federation.peer import Peer
 from routing.federation.words import SEEN_TO_MAX, TOLD_MAX, DestinationWords
 from routing.lifecycle import Lifecycle
 from routing.names import is_server_name, parse_smuid
-from routing.peering.copies import Copy
+from routing.peering.copies import Copy, Open
 from routing.peering.decisions import DestinationsWord
 from routing.receipts import Receipts
 
@@ -88,14 +88,22 @@ class DestinationsHeard:
                 continue
             if peer in open.asked:
                 involved.append(site)
-            elif peer in open.asked_by:
-                open.asked_by = tuple(other for other in open.asked_by if other != peer)
-                self._assigning.keep(copy)
-                if copy.hops and not open.asked_by:
-                    involved.append(site)
-                    copy.seen_to = (copy.seen_to or frozenset()).difference((site,))
+            elif peer not in open.asked_by or not self._asks_no_more(copy, open, peer):
+                continue
+            elif copy.hops and not open.asked_by:
+                involved.append(site)
+                copy.seen_to = (copy.seen_to or frozenset()).difference((site,))
         if settled := self._destinations.settle(copy, peer, involved):
             self._lifecycle.arrived(copy.entry, peer, settled)
+
+    def _asks_no_more(self, copy: Copy, open: Open, peer: str) -> bool:
+        """Take a peer's word that it does not ask any more, unless it has asked again, maybe since."""
+        if peer in open.asked_again:
+            open.asked_again = tuple(other for other in open.asked_again if other != peer)
+            return False
+        open.asked_by = tuple(other for other in open.asked_by if other != peer)
+        self._assigning.keep(copy)
+        return True
 
     def _hear_again(self, copy: Copy, peer: str, sites: list[str]) -> None:
         """Once for each time that the peer was asked: each costs a transfer."""
@@ -132,9 +140,7 @@ class DestinationsHeard:
         for site in dict.fromkeys(sites):
             open = copy.destinations.get(site)
             if open is not None and peer in open.asked_by:
-                open.asked_by = tuple(other for other in open.asked_by if other != peer)
-                self._assigning.keep(copy)
-                if open.asked_by or not copy.hops:
+                if not self._asks_no_more(copy, open, peer) or open.asked_by or not copy.hops:
                     continue
                 if found is None or site in found.destinations:
                     open.is_late = True

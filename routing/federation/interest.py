@@ -5,10 +5,10 @@ nearest wanting site, leaving out what it heard from that very peer (split horiz
 and to peers that know news of sites only what that does not explain, see `telling` and `nearest`.
 
 Never too far: along any shortest path to a wanting site, of those that topic rules and `depth_max` of links
-leave open, each site has told the one before it a distance no greater than the true one. So a message that may go as far as that site is never held back. It may be too
-near for a while: in a circle of sites, a want that has gone is passed on with a growing distance until that
-is further than any way could be (see `extent`), and is gone. That costs copies that nobody wants, and loses
-none.
+leave open, each site has told the one before it a distance no greater than the true one. So a message that
+may go as far as that site is never held back. It may be too near for a while: in a circle of sites, a want
+that has gone is passed on with a growing distance until that is further than any way could be (see
+`extent`), and is gone. That costs copies that nobody wants, and loses none.
 
 A link that is down is no way for mode ONE, and peers are told so, though what lies beyond it is kept. A
 message of mode ALL goes towards it nonetheless, and waits before it. One of mode ONE would be passed to and

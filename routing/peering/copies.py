@@ -84,6 +84,8 @@ class Open(msgspec.Struct, gc=False):
         is_late: no receipt waits for it: it has come to want the message later, or nobody asks for one.
         still_asked: the peer that was asked last whether it still sees to it, until it says that it holds no
             copy; nothing is known of that after a start.
+        asked_again: peers that have asked more than once: that they ask no more may be older than the last
+            time, as controls and copies overtake each other; nothing is known of that after a start, either.
     """
 
     via: str = ""
@@ -94,6 +96,7 @@ class Open(msgspec.Struct, gc=False):
     waited: int = 0
     is_late: bool = False
     still_asked: str = ""
+    asked_again: tuple[str, ...] = ()
 
 
 class Copy(msgspec.Struct):

@@ -492,7 +492,7 @@ MUTATIONS = [
     Mutation(
         name="who has asked for a site is believed that it has it, also for others who ask",
         file="routing/federation/heard.py",
-        old="                    copy.seen_to = (copy.seen_to or frozenset()).difference((site,))\n",
+        old="                copy.seen_to = (copy.seen_to or frozenset()).difference((site,))\n",
         new="",
         tests=("tests/routing/federation/test_destinations_lied_about.py",),
     ),
@@ -537,5 +537,15 @@ MUTATIONS = [
         old="if arrival.destinations and (arrival.message.guarantee or not is_back):",
         new="if arrival.destinations:",
         tests=("tests/routing/federation/test_destinations_circle.py",),
+    ),
+    Mutation(
+        name="who asks again is not answered, as it has asked no more before",
+        file="routing/federation/heard.py",
+        old="        if peer in open.asked_again:",
+        new="        if False:",
+        tests=(
+            "tests/routing/federation/test_destinations_asked_twice.py"
+            "::test_that_a_peer_asks_no_more_may_be_older_than_the_last_time_that_it_has_asked",
+        ),
     ),
 ]

@@ -1,7 +1,8 @@
-"""Receipts where one peer is asked twice at once: for a destination, and for what it tells of itself."""
+"""Where one peer is asked twice: at once for itself and for another, or again after that was over."""
 
 import pytest
 
+from routing.peering.decisions import DestinationsWord
 from tests.routing.federation.test_destinations import know_all
 from tests.support.sites import Federation
 
@@ -27,3 +28,52 @@ def test_who_is_asked_for_another_and_for_a_late_one_at_once_is_counted(seed: in
         sites.commit(name, "m")
         sites.settle()
     assert sites.receipts == ["3/3"]
+
+
+@pytest.mark.parametrize("word", ["arrived", "unwanted"])
+def test_that_a_peer_asks_no_more_may_be_older_than_the_last_time_that_it_has_asked(
+    word: DestinationsWord,
+) -> None:
+    """P has started anew and asks again; what it had said before comes after that, by the other lane."""
+    sites = Federation({("a", "p"), ("p", "c"), ("c", "t")})
+    sites.subscribe("t", lock_s=1e9)
+    sites.subscribe("a", "x:publisher@a", channel="publisher")
+    know_all(sites)
+    sites.cut("c", "t")
+    sites.publish("a", depth=-1, receipt="ALL")
+    while not sites.bulk["p", "c"]:
+        sites.settle(1)
+    [asked] = sites.bulk["p", "c"]
+    sites.settle()
+    sites.bulk["p", "c"].append(asked)
+    sites.settle()
+    [copy] = sites.routers["c"].federation.outlook.copies.values()
+    sites.routers["c"].federation.hear_destinations(sites.now, "p", word, {copy.smuid: ["t"]})
+    sites.take("c")
+    sites.join("c", "t")
+    sites.settle()
+    sites.commit("t", "m")
+    sites.settle()
+    assert sites.receipts == ["1/1"]
+    assert not any(router.federation.outlook.copies for router in sites.routers.values())
+
+
+@pytest.mark.parametrize("word", ["arrived", "unwanted"])
+def test_who_asks_no_more_is_believed_the_second_time(word: DestinationsWord) -> None:
+    sites = Federation({("a", "p"), ("p", "c"), ("c", "t")})
+    sites.subscribe("t", lock_s=1e9)
+    know_all(sites)
+    sites.cut("c", "t")
+    sites.publish("a", depth=-1)
+    while not sites.bulk["p", "c"]:
+        sites.settle(1)
+    [asked] = sites.bulk["p", "c"]
+    sites.settle()
+    sites.bulk["p", "c"].append(asked)
+    sites.settle()
+    [copy] = sites.routers["c"].federation.outlook.copies.values()
+    asked_by = []
+    for _ in range(2):
+        sites.routers["c"].federation.hear_destinations(sites.now, "p", word, {copy.smuid: ["t"]})
+        asked_by.append([open.asked_by for open in copy.destinations.values()])
+    assert asked_by == [[("p",)], [] if word == "arrived" else [()]]
