@@ -2,8 +2,8 @@
 
 Every site is a want too, or says so in news, so each site knows how far the farthest is. Who wants something
 is no farther, and ways more than twice as long are of no use even where a link is down: any circle can be
-gone round the other way. Not so where links stop some messages: the way round can be as long as there are
-sites, and so can the ways to a site itself.
+gone round the other way. Where links stop some messages, the farthest is so for those that have to go round
+all of these links. The ways to a site itself are hardly longer than there are sites.
 """
 
 from collections import Counter

@@ -10,7 +10,7 @@ from routing.federation.peer import Peer
 from routing.federation.words import SEEN_TO_MAX, TOLD_MAX, DestinationWords
 from routing.lifecycle import Lifecycle
 from routing.names import is_server_name, parse_smuid
-from routing.peering.copies import Copy, Open
+from routing.peering.copies import Copy
 from routing.peering.decisions import DestinationsWord
 from routing.receipts import Receipts
 
@@ -88,7 +88,7 @@ class DestinationsHeard:
                 continue
             if peer in open.asked:
                 involved.append(site)
-            elif peer not in open.asked_by or not self._asks_no_more(copy, open, peer):
+            elif peer not in open.asked_by or not self._asks_no_more(copy, site, peer):
                 continue
             elif copy.hops and not open.asked_by:
                 involved.append(site)
@@ -96,10 +96,15 @@ class DestinationsHeard:
         if settled := self._destinations.settle(copy, peer, involved):
             self._lifecycle.arrived(copy.entry, peer, settled)
 
-    def _asks_no_more(self, copy: Copy, open: Open, peer: str) -> bool:
-        """Take a peer's word that it does not ask any more, unless it has asked again, maybe since."""
+    def _asks_no_more(self, copy: Copy, site: str, peer: str) -> bool:
+        """Take a peer's word that it does not ask any more, unless it has asked again, maybe since.
+
+        Then it is told that there is no way: to that it says whether it asks, after all that it had said.
+        """
+        open = copy.destinations[site]
         if peer in open.asked_again:
             open.asked_again = tuple(other for other in open.asked_again if other != peer)
+            self._words.note(peer, "no-way", copy.smuid, site)
             return False
         open.asked_by = tuple(other for other in open.asked_by if other != peer)
         self._assigning.keep(copy)
@@ -140,7 +145,7 @@ class DestinationsHeard:
         for site in dict.fromkeys(sites):
             open = copy.destinations.get(site)
             if open is not None and peer in open.asked_by:
-                if not self._asks_no_more(copy, open, peer) or open.asked_by or not copy.hops:
+                if not self._asks_no_more(copy, site, peer) or open.asked_by or not copy.hops:
                     continue
                 if found is None or site in found.destinations:
                     open.is_late = True

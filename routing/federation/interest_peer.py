@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from routing.federation.peer import topic_allowed
-from routing.patterns import TopicTree, is_pattern, overlap
+from routing.patterns import TopicTree, is_pattern, overlap, subscription_takes
 from routing.peering.wants import Want
 
 EVERYTHING: Final = ("#",)
@@ -68,6 +68,7 @@ class InterestPeer:
             self.stale.add(want)
         elif not self.knows_patterns:
             self.stale.update((kind, topic) for topic in self._topics.under(name))
+            self.stale.update(want for want in self.told if subscription_takes(name, want[1]))
         else:
             self.stale.update((kind, text) for text in self._overlaps_of(name))
             if name in self._overlaps:

@@ -18,7 +18,7 @@ from routing.federation.interest import Interest
 from routing.federation.known_wants import Touched
 from routing.federation.peer import Peer
 from routing.federation.topology import Topology
-from routing.federation.ways import Shut
+from routing.federation.ways import OPEN, Shut
 from routing.federation.words import SEEN_TO_MAX
 from routing.peering.copies import within
 from routing.peering.leaves import BUCKETS, TOPIC_BUCKETS, bucket_of
@@ -215,6 +215,8 @@ class Itineraries:
                 continue
             if distance >= 2 and is_own:
                 continue  # it may be this site, round a circle
-            reached = ways.beyond(name, ways.shut(topic), up=False, over_here=True)
+            # of a pattern peers that are told everything tell though a part of it may not pass
+            is_exact = peer.wants_from_news or self._interest.heard.get(want, {}).get(name) == distance
+            reached = ways.beyond(name, ways.shut(topic) if is_exact else OPEN, up=False, over_here=True)
             if not any(reached.get(site, distance + 1) <= distance for site in found.destinations):
                 yield name

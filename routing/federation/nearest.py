@@ -227,12 +227,16 @@ class NearestByNews:
     def extent(self) -> tuple[Collection[str], int]:
         """The other sites that there are, as they or their peers say, and links to the farthest.
 
-        Where links stop some messages, what these have to go round can be as far as there are sites.
+        For messages that no link stops that stops any, if that is further.
         """
         if not self._topology.sites:
             return (), 0
-        distances = self._topology.ways.distances(self._server)
-        farthest = len(distances) if self._topology.ways.stop_some else max(distances.values())
+        ways = self._topology.ways
+        distances = ways.distances(self._server)
+        farthest = max(distances.values())
+        for shut in (OPEN, ways.limited) if ways.stop_some else ():
+            round_about = ways.beyond(self._server, shut, up=False)
+            farthest = max(farthest, *round_about.values())
         return distances.keys() - {self._server}, farthest
 
     def _wanting(self, want: Want) -> Collection[str]:

@@ -1,7 +1,7 @@
 """A peer of this site, as the rest of the federation knows it."""
 
 from routing.names import is_system_topic
-from routing.patterns import is_pattern, topic_matches
+from routing.patterns import is_pattern, overlap, topic_matches
 from routing.peering.copies import PeerRules
 from routing.peering.news import Version
 from routing.peering.wants import Want
@@ -52,7 +52,11 @@ class Peer:
         kind, name = want
         if kind == "SERVER":
             return True
-        return (self.up or kind != "ONE") and (is_pattern(name) or self.may_go(name))
+        if kind == "ONE" and not self.up:
+            return False
+        if is_pattern(name):
+            return any(overlap(name, one) is not None for one in self.rules.allow_out)
+        return self.may_go(name)
 
 
 def topic_allowed(patterns: tuple[str, ...], topic: str) -> bool:

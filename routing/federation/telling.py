@@ -107,9 +107,9 @@ class InterestToPeers:
             if self._lacks(peer, link):
                 for want in self._nearest.moved(peer, self._refused(peer)):
                     link.mark(want)
-            if link.explained:
+            if link.wants_from_news and (link.explained or link.told):
                 has_moved = has_moved or self._nearest.has_moved()
-                link.stale.update(filter(has_moved, link.explained))
+                link.stale.update(filter(has_moved, link.explained | link.told.keys()))
 
     def refusal_changed(self, peer: str, site: str) -> None:
         """Note that a peer would not have the news of a site, or would now; of this one, too."""
@@ -242,7 +242,7 @@ class InterestToPeers:
         told, refused = link.told, self._refused(peer) if link.wants_from_news else NOBODY
         out = []
         for want in sorted(link.stale):
-            stands_for = link.stands_for(want, self._interest.covering)
+            stands_for = link.stands_for(want, self._interest.covering) if link.may_come(want) else ()
             known = (self._distance_for(peer, link, each, refused) for each in stands_for)
             distance = min((each for each in known if each is not None), default=None)
             if distance != told.get(want):
@@ -260,8 +260,6 @@ class InterestToPeers:
 
     def _distance_for(self, peer: str, link: InterestPeer, want: Want, refused: frozenset[str]) -> int | None:
         interest, from_news = self._interest, link.wants_from_news
-        if not link.may_come(want):
-            return None
         if want in interest.own:
             return None if from_news and self._says(peer, want) else 0
         link.explained.discard(want)

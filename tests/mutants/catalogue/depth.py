@@ -169,8 +169,8 @@ MUTATIONS: Final = [
     Mutation(
         name="links that let no topic pass hide who is late",
         file="routing/federation/itineraries.py",
-        old="ways.beyond(name, ways.shut(topic), up=False, over_here=True)",
-        new="ways.distances(name)",
+        old="ways.shut(topic) if is_exact else",
+        new="OPEN if is_exact else",
         tests=(f"{BEYOND_RULES}::test_who_may_not_have_it_by_rules_hides_nobody_that_is_as_far",),
     ),
     Mutation(
@@ -192,15 +192,15 @@ MUTATIONS: Final = [
     Mutation(
         name="a peer is told of topics that may not come from it",
         file="routing/federation/telling.py",
-        old="        if not link.may_come(want):",
-        new="        if False:",
+        old="if link.may_come(want) else ()",
+        new="",
         tests=(f"{BEYOND_RULES}::test_nobody_is_told_of_a_topic_over_a_link_that_is_closed_for_it",),
     ),
     Mutation(
         name="peers are told of topics that may not go on",
         file="routing/federation/peer.py",
-        old='return (self.up or kind != "ONE") and (is_pattern(name) or self.may_go(name))',
-        new='return self.up or kind != "ONE"',
+        old="        return self.may_go(name)\n",
+        new="        return True\n",
         tests=(f"{BEYOND_RULES}::test_nobody_is_told_of_a_topic_over_a_link_that_is_closed_for_it",),
     ),
     Mutation(
@@ -213,8 +213,8 @@ MUTATIONS: Final = [
     Mutation(
         name="what goes round what links stop is too far",
         file="routing/federation/nearest.py",
-        old="farthest = len(distances) if self._topology.ways.stop_some else max",
-        new="farthest = max",
+        old="            farthest = max(farthest, *round_about.values())",
+        new="            pass",
         tests=(f"{BEYOND_RULES}::test_what_peers_tell_is_not_too_far_where_links_stop_some_messages",),
     ),
     Mutation(
@@ -224,6 +224,22 @@ MUTATIONS: Final = [
         new='        is_one, is_bounded = want[0] == "ONE", bool(want[1])\n',
         tests=(
             f"{BEYOND_RULES}::test_an_earlier_peer_is_told_when_a_link_further_away_ends_the_way_or_does_no_more",
+        ),
+    ),
+    Mutation(
+        name="a pattern that may pass in part makes news late for what may not",
+        file="routing/federation/itineraries.py",
+        old="ways.shut(topic) if is_exact else OPEN",
+        new="ways.shut(topic)",
+        tests=(f"{BEYOND_RULES}::test_a_pattern_that_may_not_pass_in_whole_makes_no_news_late",),
+    ),
+    Mutation(
+        name="a topic that was told by name is told as it was when a pattern comes",
+        file="routing/federation/interest_peer.py",
+        old="(want for want in self.told if subscription_takes(name, want[1]))",
+        new="()",
+        tests=(
+            f"{BEYOND_RULES}::test_an_earlier_peer_is_told_of_a_topic_anew_when_a_pattern_that_takes_it_comes_or_goes",
         ),
     ),
 ]

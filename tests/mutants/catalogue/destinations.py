@@ -548,4 +548,14 @@ MUTATIONS = [
             "::test_that_a_peer_asks_no_more_may_be_older_than_the_last_time_that_it_has_asked",
         ),
     ),
+    Mutation(
+        name="whether a peer that has asked again asks no more is not found out",
+        file="routing/federation/heard.py",
+        old='            self._words.note(peer, "no-way", copy.smuid, site)\n            return False\n',
+        new="            return False\n",
+        tests=(
+            "tests/routing/federation/test_destinations_asked_twice.py"
+            "::test_who_had_to_ask_again_on_another_link_is_believed_that_it_asks_no_more",
+        ),
+    ),
 ]

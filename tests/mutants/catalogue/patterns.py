@@ -125,7 +125,8 @@ MUTATIONS = [
         old="            self.stale.update((kind, topic) for topic in self._topics.under(name))",
         new="            pass",
         tests=(
-            "tests/routing/federation/test_patterns.py::test_peers_that_know_no_patterns_are_told_the_topics_that_there_are",
+            "tests/routing/federation/test_patterns.py"
+            "::test_a_peer_that_knows_no_patterns_is_told_a_topic_again_once_the_way_to_who_takes_it_is_up_again",
         ),
     ),
     Mutation(

@@ -162,3 +162,19 @@ def test_only_what_the_accounts_of_a_site_may_have_is_wanted() -> None:
     sites.settle()
     heard = sites.routers["a"].federation.interest.heard
     assert [want for want in heard if want[0] == "ALL"] == [("ALL", "weather.#")]
+
+
+def test_a_peer_that_knows_no_patterns_is_told_a_topic_again_once_the_way_to_who_takes_it_is_up_again() -> (
+    None
+):
+    sites = Federation(CHAIN, old=("a",))
+    sites.subscribe("c", "weather.#", accepts="ONE")
+    sites.settle()
+    sites.publish("b", topic="weather.oslo", depth=0, timeout_s=1e6)
+    sites.settle()
+    told = sites.routers["a"].federation.interest.told
+    for change, expected in ((None, {"b": 1}), (sites.cut, {}), (sites.join, {"b": 1})):
+        if change is not None:
+            change("b", "c")
+            sites.settle()
+        assert told(("ONE", "weather.oslo")) == expected

@@ -14,7 +14,7 @@ from tests.routing.federation.test_destinations import know_all
 from tests.routing.federation.test_destinations_rules import Links, Rules, drawn, lets_pass, within_rules
 from tests.routing.federation.test_radius import graphs
 from tests.support.sites import Federation
-from tests.support.wants import after, distances, trust_all_but
+from tests.support.wants import after, distances, trust_all_but, unsubscribe
 
 NOBODY_BEYOND = PeerRules(depth_max=0)
 CLOSED_IN = PeerRules(allow_in=("u",))
@@ -196,6 +196,49 @@ def test_nobody_is_told_of_a_topic_over_a_link_that_is_closed_for_it(
     sites.publish("a", depth=-1, delivery=mode)
     after(sites)
     assert (sites.delivered, sites.transfers) == ({("w", "m"): 1}, 4)
+
+
+@pytest.mark.parametrize("rules", [{("q", "p"): CLOSED_IN}, {("p", "q"): CLOSED_OUT}])
+@pytest.mark.parametrize("earlier", ["a", "p", "q", "w"])
+def test_a_pattern_that_may_not_pass_in_whole_makes_no_news_late(earlier: str, rules: Rules) -> None:
+    links = {("a", "p"), ("p", "q"), ("q", "w"), ("a", "x"), ("x", "y"), ("y", "z"), ("z", "w")}
+    sites = Federation(links, older=(earlier,), rules=rules)
+    sites.subscribe("w", "t.#", accepts="ALL")
+    know_all(sites)
+    sites.publish("a", topic="t.one", depth=-1)
+    after(sites)
+    assert (sites.delivered, sites.transfers) == ({("w", "m"): 1}, 4)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_earlier_peer_is_told_of_no_topic_that_a_pattern_takes_and_it_may_not_send(
+    mode: DeliveryMode,
+) -> None:
+    sites = Federation({("a", "b"), ("b", "c")}, old=("a",), rules={("b", "a"): CLOSED_IN})
+    sites.subscribe("c", "#", accepts=mode)
+    sites.subscribe("b", "another")
+    for topic in ("t", "u"):
+        sites.publish("b", topic=topic, name=topic, timeout_s=1e6)
+    know_all(sites)
+    assert not distances(sites, "a", (mode, "t"))
+    assert distances(sites, "a", (mode, "u")) == {"b": 1}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_earlier_peer_is_told_of_a_topic_anew_when_a_pattern_that_takes_it_comes_or_goes(
+    mode: DeliveryMode,
+) -> None:
+    sites = Federation({("a", "b"), ("b", "c")}, old=("a",))
+    know_all(sites)
+    sites.subscribe("c", "t", "n", accepts=mode)
+    after(sites)
+    assert distances(sites, "a", (mode, "t")) == {"b": 1}
+    sites.subscribe("b", "t.#", "p", accepts=mode)
+    after(sites)
+    assert distances(sites, "a", (mode, "t")) == {"b": 0}
+    unsubscribe(sites, "b", "t.#", "p")
+    after(sites)
+    assert distances(sites, "a", (mode, "t")) == {"b": 1}
 
 
 def test_peers_are_told_of_a_topic_once_the_rules_of_a_link_let_it_pass() -> None:
