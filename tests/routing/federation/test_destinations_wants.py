@@ -6,8 +6,11 @@ import pytest
 from routing.federation import own_leaves
 from routing.peering.copies import PeerRules
 from routing.peering.leaves import HASH_BYTES, bucket_of, write_digest
+from routing.peering.news import SignedNews, read_statement, write_statement
 from tests.routing.federation.test_destinations import RING, know_all
+from tests.support.notary import NamedNotary
 from tests.support.sites import Federation
+from tests.support.wants import after
 
 
 def test_a_site_that_wants_it_no_more_is_waited_for_no_more() -> None:
@@ -109,3 +112,31 @@ def test_who_does_not_say_what_it_wants_is_waited_for_though_no_way_is_known_for
         sites.settle()
         sites.pass_time(3.0)
     assert sites.delivered["x", "m"] == 1
+
+
+class SilentNotary(NamedNotary):
+    """Of a site that says which links it has, and not what it wants."""
+
+    def sign(self, statement: bytes) -> SignedNews | None:
+        silent = msgspec.structs.replace(read_statement(statement), wants=None)
+        return super().sign(write_statement(silent))
+
+
+def test_who_says_nothing_of_what_it_wants_is_waited_for_though_no_way_is_known_for_a_while() -> None:
+    sites = Federation({("a", "b"), ("b", "x"), ("a", "y")})
+    sites.notaries["x"] = SilentNotary("x")
+    know_all(sites)
+    federation = sites.routers["a"].federation
+    assert federation.outlook.wants_of("x") is None
+    sites.cut("a", "b")
+    sites.publish("a", depth=-1)
+    sites.settle()
+    federation.remove_peer("b", sites.now)
+    sites.take("a")
+    after(sites)
+    [copy] = federation.outlook.copies.values()
+    assert list(copy.destinations) == ["x"]
+    federation.set_peer("b", PeerRules())
+    sites.join("a", "b")
+    after(sites)
+    assert [site for site, _ in sites.records_of("m", "received")] == ["b", "x"]
