@@ -108,7 +108,7 @@ class Assignments:
         for site in sorted(found):
             if site != self._server and not topology.knows_destinations(site):
                 return self._why_not_known(site)
-        if (flooding := topology.ways.flooding(found)) is not None:
+        if (flooding := topology.ways.links.flooding(found)) is not None:
             return "{} sends everything to {} (flood)".format(*flooding)
         if self._itineraries.find(topic, depth) is None:
             return "more sites want it than a message can name"

@@ -11,7 +11,8 @@ removing     what has been removed, as peers say and are told
 rerouting    what is made of that when links and wants change
 turns        in what order copies are looked at then
 itineraries  who is to have what begins here, and by which peers
-ways         the ways to all sites
+link_graph   what all sites say of their links
+ways         the ways to all sites over these
 topology     what is known of their links and wants
 arriving     what becomes of a copy that comes
 custody      mode ONE

@@ -11,8 +11,10 @@ So one thing that is told can stand for several wants: told is the least of thei
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from routing.federation.peer import topic_allowed
-from routing.patterns import TopicTree, is_pattern, overlap, subscription_takes
+from routing.federation.peer import some_allowed
+from routing.message import MODES
+from routing.patterns import TopicTree, is_pattern, overlap
+from routing.peering.copies import within
 from routing.peering.wants import Want
 
 EVERYTHING: Final = ("#",)
@@ -44,10 +46,11 @@ class InterestPeer:
         knows_patterns: bool,
         wants_from_news: bool,
     ) -> None:
-        self.depth_max = depth_max
+        self._depth_max = depth_max
         self.knows_patterns = knows_patterns
         self.wants_from_news = wants_from_news
         self.told: dict[Want, int] = {}
+        self._told_topics = TopicTree()  # those of them, for a peer that knows no patterns
         self.stale: set[Want] = set()
         self.gone: set[str] = set()
         self.explained: set[Want] = set()
@@ -56,10 +59,12 @@ class InterestPeer:
         self._overlaps: dict[str, tuple[str, ...]] = {}
         self._overlapped_by: dict[str, set[str]] = {}
 
-    def may_come(self, want: Want) -> bool:
-        """Whether a message may come from it for the sake of a want; for that of a pattern some may."""
+    def may_reach(self, want: Want, distance: int = 0) -> bool:
+        """Whether a message that comes from it may go so far for a want; of a pattern, whether some may."""
         kind, name = want
-        return kind == "SERVER" or is_pattern(name) or topic_allowed(self._may_come, name)
+        if kind == "SERVER":
+            return True
+        return within(distance, self._depth_max) and some_allowed(self._may_come, name)
 
     def mark(self, want: Want) -> None:
         """Note that the distance of a want may have changed."""
@@ -67,12 +72,26 @@ class InterestPeer:
         if kind == "SERVER" or not is_pattern(name):
             self.stale.add(want)
         elif not self.knows_patterns:
-            self.stale.update((kind, topic) for topic in self._topics.under(name))
-            self.stale.update(want for want in self.told if subscription_takes(name, want[1]))
+            for topics in (self._topics, self._told_topics):
+                self.stale.update((kind, topic) for topic in topics.under(name))
         else:
             self.stale.update((kind, text) for text in self._overlaps_of(name))
             if name in self._overlaps:
                 self.gone.add(name)  # if so, which is looked at when it is told
+
+    def note_told(self, want: Want, distance: int | None) -> None:
+        """Note what the peer is told; None where there is nobody any more who wants it."""
+        kind, name = want
+        if distance is None:
+            del self.told[want]
+        else:
+            self.told[want] = distance
+        if self.knows_patterns or kind == "SERVER":
+            return
+        if distance is not None:
+            self._told_topics.add(name)
+        elif not any((mode, name) in self.told for mode in MODES):
+            self._told_topics.discard(name)
 
     def stands_for(self, told: Want, covering: Callable[[Want], Iterable[str]]) -> Iterable[Want]:
         """The wants of which the peer is told by this; `covering` has the patterns that take a topic."""
@@ -114,7 +133,7 @@ class InterestPeer:
     def set_rules(self, may_come: tuple[str, ...], depth_max: int, wants: Iterable[Want]) -> None:
         """The rules of the link have changed: tell all `wants` by the new ones."""
         self.stale.update(want for want in self.told if want[0] != "SERVER")
-        self._may_come, self.depth_max = may_come, depth_max
+        self._may_come, self._depth_max = may_come, depth_max
         self._overlaps.clear()
         self._overlapped_by.clear()
         for want in wants:

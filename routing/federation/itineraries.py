@@ -16,9 +16,9 @@ import msgspec
 
 from routing.federation.interest import Interest
 from routing.federation.known_wants import Touched
+from routing.federation.link_graph import OPEN, Shut
 from routing.federation.peer import Peer
 from routing.federation.topology import Topology
-from routing.federation.ways import OPEN, Shut
 from routing.federation.words import SEEN_TO_MAX
 from routing.peering.copies import within
 from routing.peering.leaves import BUCKETS, TOPIC_BUCKETS, bucket_of
@@ -113,7 +113,7 @@ class Itineraries:
     def _find(self, topic: str, depth: int) -> Itinerary | None:
         topology, server = self._topology, self._server
         ways, wants = topology.ways, topology.wants
-        key = ways.shut(topic), depth
+        key = ways.links.shut(topic), depth
         if key not in self._are_within:
             self._are_within[key] = self._within(topic, depth)
         are_within = self._are_within[key]
@@ -139,7 +139,7 @@ class Itineraries:
         topology = self._topology
         found = topology.ways.within(topic, depth)
         knowing = set(filter(topology.knows_destinations, found))
-        if topology.ways.flooding(found) or any(map(self._has_been_there, found.keys() - knowing)):
+        if topology.ways.links.flooding(found) or any(map(self._has_been_there, found.keys() - knowing)):
             return None
         return knowing
 
@@ -147,7 +147,7 @@ class Itineraries:
         topology = self._topology
         return (
             topology.has_news(site)
-            or topology.ways.is_linked(site)
+            or topology.ways.links.is_linked(site)
             or bool(self._interest.told(("SERVER", site)))
         )
 
@@ -217,6 +217,7 @@ class Itineraries:
                 continue  # it may be this site, round a circle
             # of a pattern peers that are told everything tell though a part of it may not pass
             is_exact = peer.wants_from_news or self._interest.heard.get(want, {}).get(name) == distance
-            reached = ways.beyond(name, ways.shut(topic) if is_exact else OPEN, up=False, over_here=True)
-            if not any(reached.get(site, distance + 1) <= distance for site in found.destinations):
+            shut = ways.links.shut(topic) if is_exact else OPEN
+            reached = ways.beyond(name, shut, up=False, over_here=True)
+            if not any(reached.get(site, distance + 1) <= distance for site in found.wanting):
                 yield name

@@ -14,10 +14,10 @@ from typing import Final
 import msgspec
 
 from routing.federation.known_wants import Touched
+from routing.federation.link_graph import OPEN, Shut
 from routing.federation.topology import Topology
-from routing.federation.ways import NOBODY, OPEN, Shut
+from routing.federation.ways import NOBODY
 from routing.patterns import is_pattern
-from routing.peering.copies import within
 from routing.peering.leaves import TOPIC_BUCKETS, bucket_of
 from routing.peering.wants import KINDS, Want, WantKind, is_of_pattern
 
@@ -121,31 +121,28 @@ class NearestByNews:
         if not saying:
             return False
         # a pattern may be wanted beyond a link whose rules let a part of it pass, and not the rest
-        shut = self._topology.ways.limited if is_of_pattern(want) else self._shut(want)
+        shut = self._topology.ways.links.limited if is_of_pattern(want) else self._shut(want)
         nearest = self._distance(peer, want, saying, shut, frozenset((to,)))
         return nearest is not None and nearest <= distance
 
-    def from_here(
-        self, want: Want, to: str, refused: frozenset[str], depth: int, *, by_pattern: bool
-    ) -> int | None:
+    def from_here(self, want: Want, to: str, refused: frozenset[str], *, by_pattern: bool) -> int | None:
         """Links to the nearest site that wants something, not over the peer that is told of it.
 
-        None if that is further than messages may go that come from it, by their depth. If it refuses news,
-        then of those sites that it does not know, or not that they are so near.
+        If that refuses news, then of those sites that it does not know, or not that they are so near.
 
         `by_pattern`: also to those that want a topic by a pattern, and not by its name.
         """
         wanting = self._wanting(want) if by_pattern else self._saying(want)
         if not wanting:
             return None
-        known, theirs = self._beyond(self._server, want, self._shut(want), frozenset((to,))), _NOWHERE
+        shut, theirs = self._shut(want), _NOWHERE
+        known = self._beyond(self._server, want[0], shut, frozenset((to,)))
         if refused and self._server not in refused:
-            theirs = self._beyond(self._server, want, self._shut(want), refused | {to})
-        found = min(
+            theirs = self._beyond(self._server, want[0], shut, refused | {to})
+        return min(
             (known[site] for site in wanting if site in known and theirs.get(site) != known[site]),
             default=None,
         )
-        return found if found is None or want[0] == "SERVER" or within(found, depth) else None
 
     @property
     def is_complete(self) -> bool:
@@ -155,9 +152,9 @@ class NearestByNews:
         return self._complete[1]
 
     def _is_one_silent(self) -> bool:
-        tells, ways = self._topology.wants.tells, self._topology.ways
-        silent = (site for site in ways.sites if site != self._server and not tells(site))
-        return any(map(ways.is_linked, silent))
+        tells, links = self._topology.wants.tells, self._topology.ways.links
+        silent = (site for site in links.sites if site != self._server and not tells(site))
+        return any(map(links.is_linked, silent))
 
     def moved(self, peer: str, refused: frozenset[str]) -> Iterator[Want]:
         """What may be nearer, not over a peer, than when this was asked last, or further, or is new.
@@ -169,12 +166,12 @@ class NearestByNews:
         ways, before, apart = self._topology.ways, self._seen.get(peer, _NOTHING), frozenset((peer,))
         reached = {
             kind: [
-                _NOWHERE if self._server in without else self._beyond(self._server, (kind, ""), OPEN, without)
+                _NOWHERE if self._server in without else self._beyond(self._server, kind, OPEN, without)
                 for without in (apart, refused | apart)
             ]
             for kind in KINDS
         }
-        now = self._seen[peer] = _Seen(frozenset(self._topology.sites), reached, bool(ways.limited))
+        now = self._seen[peer] = _Seen(frozenset(self._topology.sites), reached, bool(ways.links.limited))
         new = before.sites ^ now.sites
         moved = {kind: new.union(*map(_differing, before.reached[kind], now.reached[kind])) for kind in KINDS}
         if before.has_rules or now.has_rules:  # by which each topic has other ways
@@ -189,9 +186,9 @@ class NearestByNews:
         before = self._from_peers
         if self._looked_at != self._topology.version:
             self._looked_at, ways = self._topology.version, self._topology.ways
-            self._had_rules = bool(ways.limited)
+            self._had_rules = bool(ways.links.limited)
             self._from_peers = {
-                (peer, kind): self._beyond(peer, (kind, ""), OPEN) for peer in self.peers for kind in KINDS
+                (peer, kind): self._beyond(peer, kind, OPEN) for peer in self.peers for kind in KINDS
             }
         return before
 
@@ -234,7 +231,7 @@ class NearestByNews:
         ways = self._topology.ways
         distances = ways.distances(self._server)
         farthest = max(distances.values())
-        for shut in (OPEN, ways.limited) if ways.stop_some else ():
+        for shut in (OPEN, ways.links.limited) if ways.links.stop_some else ():
             round_about = ways.beyond(self._server, shut, up=False)
             farthest = max(farthest, *round_about.values())
         return distances.keys() - {self._server}, farthest
@@ -277,7 +274,7 @@ class NearestByNews:
 
     def _shut(self, want: Want) -> Shut:
         """No link is so to a pattern: its rules may let a part of it pass."""
-        return OPEN if want[0] == "SERVER" or is_of_pattern(want) else self._topology.ways.shut(want[1])
+        return OPEN if want[0] == "SERVER" or is_of_pattern(want) else self._topology.ways.links.shut(want[1])
 
     def _distance(
         self,
@@ -287,14 +284,14 @@ class NearestByNews:
         shut: Shut,
         without: frozenset[str] = NOBODY,
     ) -> int | None:
-        beyond = self._beyond(start, want, shut, without)
+        beyond = self._beyond(start, want[0], shut, without)
         return min((beyond[site] for site in sites if site in beyond), default=None)
 
     def _beyond(
-        self, start: str, want: Want, shut: Shut, without: frozenset[str] = NOBODY
+        self, start: str, kind: WantKind, shut: Shut, without: frozenset[str] = NOBODY
     ) -> Mapping[str, int]:
-        """Links to what a message can reach that is for somebody who wants this; see `Ways.beyond`."""
-        is_one, is_bounded = want[0] == "ONE", want[0] != "SERVER"
+        """Links to what a message can reach that is for a want of this kind; see `Ways.beyond`."""
+        is_one, is_bounded = kind == "ONE", kind != "SERVER"
         return self._topology.ways.beyond(start, shut, up=is_one, without=without, is_bounded=is_bounded)
 
     def _wants_changed(self, touched: Touched) -> None:

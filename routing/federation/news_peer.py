@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from routing.federation.interest_peer import EVERYTHING
-from routing.patterns import overlap
+from routing.federation.peer import some_allowed
 from routing.peering.leaves import (
     BEGINNING_BYTES,
     Hashes,
-    Leaf,
     NumberedBucket,
     read_bucket,
     read_digest,
@@ -100,17 +99,12 @@ class NewsPeer:
         return [index for index, hash in hashes.items() if not hash.startswith(had.get(index, _NEVER))]
 
 
-def may_be_told(leaf: Leaf, may_come: tuple[str, ...]) -> bool:
-    """Whether something that it names may come from a peer."""
-    return may_come == EVERYTHING or any(overlap(leaf.name, each) is not None for each in may_come)
-
-
 def as_told(bucket: NumberedBucket, may_come: tuple[str, ...]) -> NumberedBucket:
     """A bucket for a peer from which only this may come."""
     if may_come == EVERYTHING:
         return bucket
     whole = read_bucket(bucket.data)
-    cut = told(whole, lambda leaf: may_be_told(leaf, may_come))
+    cut = told(whole, lambda leaf: some_allowed(may_come, leaf.name))
     return bucket if cut is whole else NumberedBucket(bucket.index, write_bucket(cut))
 
 

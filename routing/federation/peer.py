@@ -54,12 +54,17 @@ class Peer:
             return True
         if kind == "ONE" and not self.up:
             return False
-        if is_pattern(name):
-            return any(overlap(name, one) is not None for one in self.rules.allow_out)
-        return self.may_go(name)
+        return some_allowed(self.rules.allow_out, name)
 
 
 def topic_allowed(patterns: tuple[str, ...], topic: str) -> bool:
     """Whether a rule of a link with these patterns lets a topic pass; system topics always do."""
     # as a rule all of them: asked for each message
     return "#" in patterns or is_system_topic(topic) or any(topic_matches(one, topic) for one in patterns)
+
+
+def some_allowed(patterns: tuple[str, ...], name: str) -> bool:
+    """As `topic_allowed`, of a topic, or of some of those that a pattern takes."""
+    if is_pattern(name):
+        return "#" in patterns or any(overlap(name, one) is not None for one in patterns)
+    return topic_allowed(patterns, name)

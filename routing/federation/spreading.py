@@ -98,8 +98,10 @@ class Spreading:
         self.wants: Final = self._held.wants
         self.doubted: Mapping[str, float] = self._held.doubted
         self._refused = RefusedNews(refusal_changed)
-        self._telling = NewsToPeers(state, peers, self._held, self._refused, settled, self._is_said)
         self._allowances = NewsAllowances()
+        self._telling = NewsToPeers(
+            state, peers, self._held, self._refused, self._allowances, settled, self._is_said
+        )
         self._missed = Missed()
         self._turns: dict[str, int] = {}  # how often was asked for what is lacking, by site
 
@@ -160,7 +162,7 @@ class Spreading:
 
     def hear_known(self, now: float, peer: str, has: Collection[NewsVersion], *, more: bool) -> None:
         """See `NewsToPeers.hear_known`."""
-        self._telling.hear_known(now, peer, has, self._allowances, more=more)
+        self._telling.hear_known(now, peer, has, more=more)
 
     def news_arrived(self, peer: str, number: int, *, taken: bool) -> None:
         """See `NewsToPeers.news_arrived`."""

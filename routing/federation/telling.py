@@ -1,7 +1,7 @@
 """What peers are told of wants: what this site wants, and what others do of which they could not know.
 
 Nobody is told of what its messages could not reach: by the topic rules and `depth_max` of its link with this
-site, and of those beyond that this site knows.
+site, and of those beyond that this site knows. A pattern is told if some of its topics may pass.
 
 A peer that takes wants from news is told what that does not explain:
 
@@ -30,7 +30,6 @@ from routing.federation.nearest import EVERY_SITE, NearestByNews
 from routing.federation.ways import NOBODY
 from routing.message import DEPTH_UNLIMITED, MODES
 from routing.patterns import TopicTree, is_pattern, subscription_takes
-from routing.peering.copies import within
 from routing.peering.wants import DISTANCE_MAX, InterestChange, Want
 
 TOPICS_TOLD_MAX: Final = 10_000
@@ -242,15 +241,12 @@ class InterestToPeers:
         told, refused = link.told, self._refused(peer) if link.wants_from_news else NOBODY
         out = []
         for want in sorted(link.stale):
-            stands_for = link.stands_for(want, self._interest.covering) if link.may_come(want) else ()
+            stands_for = link.stands_for(want, self._interest.covering) if link.may_reach(want) else ()
             known = (self._distance_for(peer, link, each, refused) for each in stands_for)
             distance = min((each for each in known if each is not None), default=None)
             if distance != told.get(want):
                 out.append(InterestChange(*want, distance))
-                if distance is None:
-                    del told[want]
-                else:
-                    told[want] = distance
+                link.note_told(want, distance)
         link.all_told(self._is_wanted)
         return out
 
@@ -270,14 +266,14 @@ class InterestToPeers:
             for other, distance in interest.heard.get(want, {}).items()
             if other != peer
             and distance < bound
-            and (want[0] == "SERVER" or within(distance + 1, link.depth_max))
+            and link.may_reach(want, distance + 1)
             and self._may_go(other, want)
             and not (knows_all and self._is_explained(link, other, want, distance, peer))
         ]
         if refused or not from_news:
             by_pattern = not link.knows_patterns and want[1] in self._told_topics
-            by_news = self._nearest.from_here(want, peer, refused, link.depth_max, by_pattern=by_pattern)
-            if by_news is not None:
+            by_news = self._nearest.from_here(want, peer, refused, by_pattern=by_pattern)
+            if by_news is not None and link.may_reach(want, by_news):
                 known.append(by_news)
         found = min(known, default=DISTANCE_MAX)
         return found if found < DISTANCE_MAX else None

@@ -1,7 +1,6 @@
 """What peers are told of news: what they have not got, each piece once over each link and direction."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final
 
 from routing.errors import Refusal
 from routing.federation.held_news import HeldNews
@@ -20,10 +19,8 @@ from routing.state import SiteState
 class NewsToPeers:
     """Part of `Spreading`: the peers that are up and know news, and what they have and refuse of it.
 
-    Attributes:
-        refused: what they would not have.
-
     Args:
+        refused: what they would not have.
         settled: called with a peer that has said what news it has, and has answered for what it lacked.
         may_settle: whether the news of this site is among that, or need not be.
     """
@@ -34,13 +31,15 @@ class NewsToPeers:
         peers: Mapping[str, Peer],
         held: HeldNews,
         refused: RefusedNews,
+        allowances: NewsAllowances,
         settled: Callable[[str], None],
         may_settle: Callable[[], bool],
     ) -> None:
-        self.refused: Final = refused
+        self._refused = refused
         self._state = state
         self._peers = peers
         self._held = held
+        self._allowances = allowances
         self._settled = settled
         self._may_settle = may_settle
         self._links: dict[str, NewsPeer] = {}
@@ -67,13 +66,11 @@ class NewsToPeers:
     def link_down(self, peer: str) -> None:
         """Forget what a peer has: its link is gone."""
         self._links.pop(peer, None)
-        self.refused.link_down(peer)
+        self._refused.link_down(peer)
 
     # -- what peers have --------------------------------------------------------------------------
 
-    def hear_known(
-        self, now: float, peer: str, has: Collection[NewsVersion], allowances: NewsAllowances, *, more: bool
-    ) -> None:
+    def hear_known(self, now: float, peer: str, has: Collection[NewsVersion], *, more: bool) -> None:
         """A peer has this; `more`: it goes on. Raises Refusal for what cannot be.
 
         Of the sites that it names it has nothing else: so it also asks for what it lacks.
@@ -83,9 +80,9 @@ class NewsToPeers:
             return
         if len(link.has.keys() | {one.site for one in has}) > 2 * SITES_MAX or not all(map(_can_be, has)):
             raise Refusal(Refusal.TOO_MANY, f"news of more than {SITES_MAX} sites, or of what is none")
-        if link.is_open and (link.is_answering or not allowances.may_ask(now, peer)):
+        if link.is_open and (link.is_answering or not self._allowances.may_ask(now, peer)):
             return
-        is_first, refused = not link.is_open, self.refused.by(peer)
+        is_first, refused = not link.is_open, self._refused.by(peer)
         # who has forgotten a site, or does not trust it any more, keeps what peers seemed to tell of it
         has_lost = any((one.boot, one.number) == (0, 0) and one.site not in refused for one in has)
         for one in has:
@@ -93,7 +90,7 @@ class NewsToPeers:
             known, hashes = self._held.known.get(one.site), self._held.hashes(one.site)
             if known is not None and not link.lacks(known):
                 parts = {NEWS, *hashes}.difference(link.lacking(one.site, hashes))
-                self.refused.note_has(peer, one.site, parts)
+                self._refused.note_has(peer, one.site, parts)
         if not more:
             link.is_open = True
             self.tell(peer, self._held.known.values())
@@ -109,20 +106,20 @@ class NewsToPeers:
     def note_bucket(self, peer: str, site: str, index: int) -> None:
         """A peer has told a bucket of a site, so it has it."""
         self._links[peer].note_bucket(site, index, self._held.hashes(site)[index])
-        self.refused.note_has(peer, site, (index,))
+        self._refused.note_has(peer, site, (index,))
 
     def note_gone(self, site: str) -> None:
         """Nobody keeps what a site wants no more, which has the same hash when it is wanted again."""
         hashes = self._held.hashes(site)
         for link in self._links.values():
             link.note_gone(site, hashes)
-        self.refused.keep(site, hashes)
+        self._refused.keep(site, hashes)
 
     def news_arrived(self, peer: str, number: int, *, taken: bool) -> None:
         """A peer has acknowledged one `TellNews` or `TellWants`; `taken`: and would have it."""
         if (link := self._links.get(peer)) is not None:
             link.note_arrived()
-            self.refused.note_answered(peer, number, taken=taken)
+            self._refused.note_answered(peer, number, taken=taken)
             self._look_whether_settled(peer, link)
 
     def look_whether_settled(self) -> None:
@@ -191,7 +188,7 @@ class NewsToPeers:
     ) -> None:
         self._links[peer].note_told()
         indexes = (bucket.index for bucket in buckets)
-        number = self.refused.note_told(peer, news.statement.site, (*parts, *indexes))
+        number = self._refused.note_told(peer, news.statement.site, (*parts, *indexes))
         self._state.out.append(tell(peer, news, buckets, number))
 
     def _for(self, peer: str, news: KnownNews, indexes: Iterable[int]) -> Iterable[NumberedBucket]:

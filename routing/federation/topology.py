@@ -5,8 +5,9 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 
 from routing.federation.known_wants import KnownWants, Touched
+from routing.federation.link_graph import LinkEnd
 from routing.federation.peer import Peer
-from routing.federation.ways import LinkEnd, Ways
+from routing.federation.ways import Ways
 from routing.peering.copies import PeerRules
 from routing.peering.news import DESTINATIONS, KnownNews, SiteNews
 
@@ -108,7 +109,7 @@ class Topology:
 
     def is_ever_linked(self, site: str) -> bool:
         """Whether a site exists and is a peer of any, up or down; all are while this site has no peers."""
-        return self.exists(site) and (site in self.ways or not self._peers)
+        return self.exists(site) and (site in self.ways.links or not self._peers)
 
     def is_doubted(self, site: str) -> bool:
         """Whether what a site has said is not attested any more, so that its wants are not known."""

@@ -12,14 +12,14 @@ so by the same peers, and whoever of these is taken first is taken for both.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
+from routing.federation.link_graph import LinkEnd, LinkGraph, Shut
 from routing.message import DEPTH_UNLIMITED
-from routing.peering.copies import capped, onward, wider, within
+from routing.peering.copies import wider, within
 
 REACHES_MAX: Final = 1_000
 """Remembered: one for each set of links that rules shut, each depth that links bound, each detour."""
@@ -30,12 +30,7 @@ ASSIGNED_MAX: Final = 1_000
 ASSIGNED_SITES_MAX: Final = 50_000
 """Destinations in all of these."""
 
-Shut = frozenset[tuple[str, str]]
-
 NOBODY: Final = frozenset[str]()
-
-OPEN: Final[Shut] = frozenset()
-"""Of links: none that may not be crossed."""
 
 Assigned = tuple[Mapping[str, list[str]], list[str]]
 """By peer, what it is to see to; and what there is no way to."""
@@ -56,48 +51,6 @@ NOWHERE: Final = -2
 """Less than any depth."""
 
 
-class LinkEnd(msgspec.Struct, frozen=True):
-    """What one site says of its link with one peer; see `routing.peering.copies.PeerRules`.
-
-    Attributes:
-        is_limited: not all topics may come from the peer, or go there.
-    """
-
-    up: bool = True
-    depth_max: int = DEPTH_UNLIMITED
-    flood: bool = False
-    is_limited: bool = False
-
-
-_UNSAID: Final = LinkEnd()
-
-
-class _Neighbours(dict[str, Collection[str]]):
-    """By site, the peers with which it has a link, up or down, found when they are asked for.
-
-    Attributes:
-        named: by site that says nothing, those that say that it is their peer.
-    """
-
-    def __init__(self, links: Mapping[str, Mapping[str, LinkEnd]]) -> None:
-        super().__init__()
-        self.named: dict[str, list[str]] = {}
-        self._links = links
-        for site, said in links.items():
-            for peer in said:
-                if peer not in links:
-                    self.named.setdefault(peer, []).append(site)
-
-    def __missing__(self, site: str) -> Collection[str]:
-        links = self._links
-        if site not in links:
-            return self.named.get(site, ())
-        # what one says and the other denies is no link
-        found = {peer: None for peer in links[site] if peer not in links or site in links[peer]}.keys()
-        self[site] = found
-        return found
-
-
 class Reach(msgspec.Struct):
     """Who can be reached.
 
@@ -114,107 +67,53 @@ class Ways:
     """What follows from the links that all sites say they have.
 
     Args:
-        links: by site, what it says of its link with each peer; a site that says nothing is not in it, and
-            has those links that its peers say it has.
-        may_cross: whether the rules of a link let a message pass; sender, receiver and topic.
+        said, may_cross: see `LinkGraph`.
 
     Attributes:
         peers: of this site, by name.
-        limited: the links, from and to, that not all topics may cross.
-        has_bounds: a link bounds the depth of what crosses it.
-        stop_some: which ways there are depends on the message.
+        links: all links.
     """
 
     def __init__(
         self,
         server: str,
-        links: Mapping[str, Mapping[str, LinkEnd]],
+        said: Mapping[str, Mapping[str, LinkEnd]],
         may_cross: Callable[[str, str, str], bool] = lambda sender, receiver, topic: True,
     ) -> None:
+        self.links = LinkGraph(said, may_cross)
         self._server = server
-        self._links = links
-        self._may_cross = may_cross
         self._reaches: dict[tuple[Shut, int, bool, frozenset[str]], Reach] = {}
-        self._shut: dict[str, Shut] = {}
         self._assigned: dict[_Asked, Assigned] = {}
         self._assigned_sites = 0
         self._from: dict[str, dict[str, int]] = {}
         self._places: dict[str, dict[str, int]] = {}
         self._towards: dict[tuple[str, Shut, bool, bool], dict[str, int]] = {}
         self._beyond: dict[_Beyond, dict[str, int]] = {}
-        self.peers = sorted(links.get(server, ()))
+        self.peers = sorted(said.get(server, ()))
         self._bits = {peer: 1 << number for number, peer in enumerate(self.peers)}
-        self._neighbours = _Neighbours(links)
-
-    @cached_property
-    def limited(self) -> Shut:
-        """See above."""
-        return frozenset(
-            (one, other)
-            for site, said in self._links.items()
-            for peer, end in said.items()
-            if end.is_limited and peer in self._neighbours[site]
-            for one, other in ((site, peer), (peer, site))
-        )
-
-    @cached_property
-    def has_bounds(self) -> bool:
-        """See above."""
-        ends = (end for said in self._links.values() for end in said.values())
-        return any(end.depth_max != DEPTH_UNLIMITED for end in ends)
-
-    @property
-    def stop_some(self) -> bool:
-        """See above."""
-        return self.has_bounds or bool(self.limited)
-
-    def __contains__(self, site: str) -> bool:
-        return bool(self._neighbours[site])
-
-    def is_linked(self, site: str) -> bool:
-        """Whether a link of a site is up, by the word of both ends or of the only one that says anything."""
-        return any(self._is_up(site, peer) for peer in self._neighbours[site])
-
-    def shut(self, topic: str) -> Shut:
-        """The links, from and to, that a message of a topic may not cross."""
-        if not self.limited:
-            return OPEN
-        found = self._shut.get(topic)
-        if found is None:
-            if len(self._shut) >= REACHES_MAX:
-                self._shut.clear()
-            found = frozenset(link for link in self.limited if not self._may_cross(*link, topic))
-            self._shut[topic] = found
-        return found
 
     def towards(self, target: str, shut: Shut, *, up: bool, is_bounded: bool = True) -> Mapping[str, int]:
         """As `beyond`, from all sites to one, of a message that comes to them with any depth.
 
         `is_bounded`: `depth_max` of links bounds it.
         """
-        key = target, shut, up, is_bounded and self.has_bounds
+        key = target, shut, up, is_bounded and self.links.has_bounds
         found = self._towards.get(key)
         if found is None:
             if len(self._towards) >= REACHES_MAX:
                 self._towards.clear()
             found, edge = {target: 0}, [target]
             for site in edge:
-                for other in self._neighbours[site]:
-                    if other in found or other not in self._links or other == self._server:
+                for other in self.links.neighbours[site]:
+                    if other in found or other not in self.links.said or other == self._server:
                         continue
-                    if (other, site) in shut or (up and not self._is_up(other, site)):
+                    if (other, site) in shut or (up and not self.links.is_up(other, site)):
                         continue
-                    if not is_bounded or within(found[site], self._end(site, other).depth_max):
+                    if not is_bounded or within(found[site], self.links.depth_max(other, site)):
                         found[other] = found[site] + 1
                         edge.append(other)
             self._towards[key] = found
         return found
-
-    @property
-    def sites(self) -> Iterator[str]:
-        """Those that say something, after those of which only their peers do; some may have no link."""
-        yield from self._neighbours.named
-        yield from self._links
 
     def distances(self, peer: str) -> Mapping[str, int]:
         """Links from a peer to each other site, if all were up and let everything pass."""
@@ -222,7 +121,7 @@ class Ways:
         if found is None:
             found, edge = {peer: 0}, [peer]
             for site in edge:
-                for other in self._neighbours[site]:
+                for other in self.links.neighbours[site]:
                     if other not in found:
                         found[other] = found[site] + 1
                         edge.append(other)
@@ -252,7 +151,7 @@ class Ways:
             is_bounded: it has any depth, but for `depth_max` of links, which ends its way where it is less.
             over_here: it may come back here, as what peers tell each other does in a circle.
         """
-        key = peer, shut, up, without, is_bounded and self.has_bounds, over_here
+        key = peer, shut, up, without, is_bounded and self.links.has_bounds, over_here
         found = self._beyond.get(key)
         if found is None:
             if len(self._beyond) >= REACHES_MAX:
@@ -271,19 +170,21 @@ class Ways:
     ) -> dict[str, int]:
         left = DEPTH_UNLIMITED
         if is_bounded and peer != self._server:
-            left = self._end(peer, self._server).depth_max
+            left = self.links.depth_max(self._server, peer)
         found, greatest, edge = {peer: 0}, {peer: left}, {peer: left}
         distance = 0
         while edge:
             distance += 1
             come: dict[str, int] = {}
             for site, left in edge.items():
-                for other in self._neighbours[site] if site in self._links else ():
+                for other in self.links.neighbours[site] if site in self.links.said else ():
                     if (other in found and not is_bounded) or other in without or (site, other) in shut:
                         continue
-                    if (other == self._server and not over_here) or (up and not self._is_up(site, other)):
+                    if (other == self._server and not over_here) or (
+                        up and not self.links.is_up(site, other)
+                    ):
                         continue
-                    coming = self._coming(left, site, other) if is_bounded else left
+                    coming = self.links.coming(left, site, other) if is_bounded else left
                     if coming is not None and wider(coming, come.get(other, greatest.get(other, NOWHERE))):
                         come[other] = coming
                         found.setdefault(other, distance)
@@ -291,14 +192,9 @@ class Ways:
             edge = come
         return found
 
-    def _coming(self, depth: int, sender: str, receiver: str) -> int | None:
-        """The depth with which a message comes to the next site; None if it may not go there."""
-        going = onward(depth)
-        return None if going is None else capped(going, self._end(receiver, sender).depth_max)
-
     def may_go_on(self, peer: str, distance: int) -> bool:
         """Whether a message may go so many links further than a peer, by the bound of the link with it."""
-        return within(distance, self._end(peer, self._server).depth_max)
+        return within(distance, self.links.depth_max(self._server, peer))
 
     def places(self, peer: str) -> Mapping[str, int]:
         """By site, its place in an order in which those that are reached over one link come together.
@@ -310,7 +206,7 @@ class Ways:
             beyond: dict[str, list[str]] = {peer: []}
             edge = [peer]
             for site in edge:
-                for other in self._neighbours[site]:
+                for other in self.links.neighbours[site]:
                     if other not in beyond and other != self._server:
                         beyond[other] = []
                         beyond[site].append(other)
@@ -333,7 +229,7 @@ class Ways:
             up: over links that are up at both ends alone.
             without: sites that it is not to pass.
         """
-        key = (self.shut(topic), depth if self.has_bounds else DEPTH_UNLIMITED, up, without)
+        key = (self.links.shut(topic), depth if self.links.has_bounds else DEPTH_UNLIMITED, up, without)
         found = self._reaches.get(key)
         if found is None:
             if len(self._reaches) >= REACHES_MAX:
@@ -352,10 +248,10 @@ class Ways:
             beyond: dict[str, int] = {}
             come: dict[str, int] = {}
             for site, first in edge.items():
-                for peer in self._neighbours[site]:
-                    if peer in without or (site, peer) in shut or (up and not self._is_up(site, peer)):
+                for peer in self.links.neighbours[site]:
+                    if peer in without or (site, peer) in shut or (up and not self.links.is_up(site, peer)):
                         continue
-                    coming = self._coming(left[site], site, peer)
+                    coming = self.links.coming(left[site], site, peer)
                     if coming is None:
                         break
                     by = first or bits[peer]
@@ -369,27 +265,10 @@ class Ways:
             edge = beyond
         return found
 
-    def _end(self, site: str, peer: str) -> LinkEnd:
-        return self._links.get(site, {}).get(peer, _UNSAID)
-
-    def _is_up(self, site: str, peer: str) -> bool:
-        return self._end(site, peer).up and self._end(peer, site).up
-
     def within(self, topic: str, depth: int) -> dict[str, int]:
         """The sites that a copy could come to if all links were up, this one among them; how far they are."""
         hops = self.reach(topic, depth, up=False).hops
         return {site: distance for site, distance in hops.items() if within(distance, depth)}
-
-    def flooding(self, sites: Iterable[str]) -> tuple[str, str] | None:
-        """One of these sites, and a peer to which it sends everything within depth; None where none does.
-
-        A link that the peer says it has not got is none.
-        """
-        for site in sites:
-            for peer, end in self._links.get(site, {}).items():
-                if end.flood and peer in self._neighbours[site]:
-                    return site, peer
-        return None
 
     def best(self, site: str, topic: str, depth: int) -> int:
         """The peers, as bits, that shortest ways to a site begin with now; 0 where there are none."""
@@ -421,7 +300,7 @@ class Ways:
         # one message after the other is for the same
         key = (
             tuple(targets),
-            self.shut(topic),
+            self.links.shut(topic),
             depth,
             avoid,
             tuple(refused.items()) if refused else (),

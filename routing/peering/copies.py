@@ -84,8 +84,8 @@ class Open(msgspec.Struct, gc=False):
         is_late: no receipt waits for it: it has come to want the message later, or nobody asks for one.
         still_asked: the peer that was asked last whether it still sees to it, until it says that it holds no
             copy; nothing is known of that after a start.
-        asked_again: peers that have asked more than once: that they ask no more may be older than the last
-            time, as controls and copies overtake each other; nothing is known of that after a start, either.
+        asked_again: of `asked_by`, those that have asked again since: their word that they ask no more may be
+            older than that, as controls and copies overtake each other; not known after a start, either.
     """
 
     via: str = ""

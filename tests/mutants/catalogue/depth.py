@@ -120,7 +120,7 @@ MUTATIONS: Final = [
     Mutation(
         name="to many sites a link that bounds depth is no further than others",
         file="routing/federation/ways.py",
-        old="            coming = self._coming(left, site, other) if is_bounded else left",
+        old="            coming = self.links.coming(left, site, other) if is_bounded else left",
         new="            coming = left",
         tests=(f"{BEYOND_RULES}::test_it_is_as_far_by_news_as_a_message_would_go",),
     ),
@@ -148,28 +148,28 @@ MUTATIONS: Final = [
     Mutation(
         name="a peer is told of what it cannot reach by what peers tell",
         file="routing/federation/telling.py",
-        old="within(distance + 1, link.depth_max))",
-        new="within(distance, link.depth_max))",
+        old="and link.may_reach(want, distance + 1)",
+        new="and link.may_reach(want)",
         tests=(f"{BEYOND_RULES}::test_what_an_earlier_site_wants_is_told_no_further_than_messages_may_go",),
     ),
     Mutation(
         name="a peer is told of what it cannot reach by what news says",
-        file="routing/federation/nearest.py",
-        old="within(found, depth) else None",
-        new="True else None",
+        file="routing/federation/telling.py",
+        old="is not None and link.may_reach(want, by_news):",
+        new="is not None:",
         tests=(f"{BEYOND_RULES}::test_an_earlier_peer_is_told_of_what_its_messages_may_reach",),
     ),
     Mutation(
         name="what a peer may reach is as before when the bound of its link is another",
         file="routing/federation/interest_peer.py",
-        old="        self._may_come, self.depth_max = may_come, depth_max",
+        old="        self._may_come, self._depth_max = may_come, depth_max",
         new="        self._may_come = may_come",
         tests=(f"{BEYOND_RULES}::test_an_earlier_peer_is_told_of_what_its_messages_may_reach",),
     ),
     Mutation(
         name="links that let no topic pass hide who is late",
         file="routing/federation/itineraries.py",
-        old="ways.shut(topic) if is_exact else",
+        old="ways.links.shut(topic) if is_exact else",
         new="OPEN if is_exact else",
         tests=(f"{BEYOND_RULES}::test_who_may_not_have_it_by_rules_hides_nobody_that_is_as_far",),
     ),
@@ -192,14 +192,14 @@ MUTATIONS: Final = [
     Mutation(
         name="a peer is told of topics that may not come from it",
         file="routing/federation/telling.py",
-        old="if link.may_come(want) else ()",
+        old="if link.may_reach(want) else ()",
         new="",
         tests=(f"{BEYOND_RULES}::test_nobody_is_told_of_a_topic_over_a_link_that_is_closed_for_it",),
     ),
     Mutation(
         name="peers are told of topics that may not go on",
         file="routing/federation/peer.py",
-        old="        return self.may_go(name)\n",
+        old="        return some_allowed(self.rules.allow_out, name)\n",
         new="        return True\n",
         tests=(f"{BEYOND_RULES}::test_nobody_is_told_of_a_topic_over_a_link_that_is_closed_for_it",),
     ),
@@ -220,8 +220,8 @@ MUTATIONS: Final = [
     Mutation(
         name="that a link far away bounds depth is told to nobody",
         file="routing/federation/nearest.py",
-        old='        is_one, is_bounded = want[0] == "ONE", want[0] != "SERVER"\n',
-        new='        is_one, is_bounded = want[0] == "ONE", bool(want[1])\n',
+        old="self._beyond(self._server, kind, OPEN, without)",
+        new='self._beyond(self._server, "SERVER", OPEN, without)',
         tests=(
             f"{BEYOND_RULES}::test_an_earlier_peer_is_told_when_a_link_further_away_ends_the_way_or_does_no_more",
         ),
@@ -229,17 +229,35 @@ MUTATIONS: Final = [
     Mutation(
         name="a pattern that may pass in part makes news late for what may not",
         file="routing/federation/itineraries.py",
-        old="ways.shut(topic) if is_exact else OPEN",
-        new="ways.shut(topic)",
+        old="ways.links.shut(topic) if is_exact else OPEN",
+        new="ways.links.shut(topic)",
         tests=(f"{BEYOND_RULES}::test_a_pattern_that_may_not_pass_in_whole_makes_no_news_late",),
     ),
     Mutation(
         name="a topic that was told by name is told as it was when a pattern comes",
         file="routing/federation/interest_peer.py",
-        old="(want for want in self.told if subscription_takes(name, want[1]))",
-        new="()",
+        old="for topics in (self._topics, self._told_topics):",
+        new="for topics in (self._topics,):",
         tests=(
             f"{BEYOND_RULES}::test_an_earlier_peer_is_told_of_a_topic_anew_when_a_pattern_that_takes_it_comes_or_goes",
+        ),
+    ),
+    Mutation(
+        name="who wants a pattern that may not come to it makes news late",
+        file="routing/federation/itineraries.py",
+        old="for site in found.wanting):\n                yield",
+        new="for site in found.destinations):\n                yield",
+        tests=(
+            f"{BEYOND_RULES}::test_a_pattern_over_a_closed_link_sends_nothing_where_there_is_no_other_way",
+        ),
+    ),
+    Mutation(
+        name="a site is as far for its accounts as for others",
+        file="routing/federation/ways.py",
+        old="key = target, shut, up, is_bounded and self.links.has_bounds",
+        new="key = target, shut, up, False",
+        tests=(
+            f"{BEYOND_RULES}::test_a_site_is_in_reach_of_its_accounts_messages_where_it_is_not_of_others",
         ),
     ),
 ]

@@ -280,15 +280,15 @@ MUTATIONS = [
     Mutation(
         name="a copy waits for a site that is nobody's peer any more",
         file="routing/federation/topology.py",
-        old="self.exists(site) and (site in self.ways or not self._peers)",
+        old="self.exists(site) and (site in self.ways.links or not self._peers)",
         new="self.exists(site)",
         tests=("tests/routing/federation/test_destinations_forgotten.py",),
     ),
     Mutation(
         name="a site that has no peers for a while waits for nobody",
         file="routing/federation/topology.py",
-        old="(site in self.ways or not self._peers)",
-        new="site in self.ways",
+        old="(site in self.ways.links or not self._peers)",
+        new="site in self.ways.links",
         tests=("tests/routing/federation/test_destinations_forgotten.py",),
     ),
     Mutation(

@@ -290,15 +290,15 @@ MUTATIONS = [
     Mutation(
         name="a peer may ask for all wants as often as it likes",
         file=TELLING,
-        old="if link.is_open and (link.is_answering or not allowances.may_ask(now, peer)):",
+        old="if link.is_open and (link.is_answering or not self._allowances.may_ask(now, peer)):",
         new="if link.is_open and link.is_answering:",
         tests=(SPREADING_WANTS,),
     ),
     Mutation(
         name="who asks is answered though it has not acknowledged the answer before",
         file=TELLING,
-        old="if link.is_open and (link.is_answering or not allowances.may_ask(now, peer)):",
-        new="if link.is_open and not allowances.may_ask(now, peer):",
+        old="if link.is_open and (link.is_answering or not self._allowances.may_ask(now, peer)):",
+        new="if link.is_open and not self._allowances.may_ask(now, peer):",
         tests=(SPREADING_WANTS,),
     ),
     Mutation(
@@ -394,8 +394,8 @@ MUTATIONS = [
     ),
     Mutation(
         name="a site that says of a link that is not there that it floods stops destinations",
-        file="routing/federation/ways.py",
-        old="if end.flood and peer in self._neighbours[site]:",
+        file="routing/federation/link_graph.py",
+        old="if end.flood and peer in self.neighbours[site]:",
         new="if end.flood:",
         tests=("tests/routing/federation/test_ways.py",),
     ),

@@ -122,8 +122,8 @@ MUTATIONS = [
     Mutation(
         name="a peer of an earlier version is told nothing in the place of patterns",
         file="routing/federation/interest_peer.py",
-        old="            self.stale.update((kind, topic) for topic in self._topics.under(name))",
-        new="            pass",
+        old="for topics in (self._topics, self._told_topics):",
+        new="for topics in (self._told_topics,):",
         tests=(
             "tests/routing/federation/test_patterns.py"
             "::test_a_peer_that_knows_no_patterns_is_told_a_topic_again_once_the_way_to_who_takes_it_is_up_again",

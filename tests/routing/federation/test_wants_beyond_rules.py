@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from routing.message import MODES, DeliveryMode
 from routing.peering.copies import PeerRules, capped, onward
+from routing.peering.wants import Want
 from tests.routing.federation.test_destinations import know_all
 from tests.routing.federation.test_destinations_rules import Links, Rules, drawn, lets_pass, within_rules
 from tests.routing.federation.test_radius import graphs
@@ -48,17 +49,30 @@ def links_to_nearest(links: Links, rules: Rules, here: str, peer: str, wanting: 
     return None
 
 
-@settings(max_examples=150, deadline=None)
-@given(graphs(9), st.integers(0, 2**32), st.sampled_from(MODES), st.data())
-def test_it_is_as_far_by_news_as_a_message_would_go(
-    links: Links, seed: int, mode: DeliveryMode, data: st.DataObject
-) -> None:
+@st.composite
+def federations(draw: Any) -> tuple[Links, Rules, Federation]:
+    """Sites that are linked, with rules of some links."""
+    links, seed = draw(graphs(9)), draw(st.integers(0, 2**32))
     rules = drawn(links, random.Random(seed))
-    sites = Federation(links, seed, rules=rules)
+    return links, rules, Federation(links, seed, rules=rules)
+
+
+def some_want(sites: Federation, mode: DeliveryMode, data: st.DataObject) -> set[str]:
+    """Some sites want `t`, and all know it."""
     wanting = data.draw(st.sets(st.sampled_from(sites.names)), label="wanting")
     for name in sorted(wanting):
         sites.subscribe(name, accepts=mode)
     know_all(sites)
+    return wanting
+
+
+@settings(max_examples=150, deadline=None)
+@given(federations(), st.sampled_from(MODES), st.data())
+def test_it_is_as_far_by_news_as_a_message_would_go(
+    drawn_federation: tuple[Links, Rules, Federation], mode: DeliveryMode, data: st.DataObject
+) -> None:
+    links, rules, sites = drawn_federation
+    wanting = some_want(sites, mode, data)
     for here in sites.names:
         peers = sites.routers[here].federation.outlook.peers
         known = {peer: links_to_nearest(links, rules, here, peer, wanting - {here}) for peer in peers}
@@ -67,17 +81,13 @@ def test_it_is_as_far_by_news_as_a_message_would_go(
 
 
 @settings(max_examples=150, deadline=None)
-@given(graphs(9), st.integers(0, 2**32), st.integers(-1, 5), st.data())
+@given(federations(), st.integers(-1, 5), st.data())
 def test_one_comes_to_who_takes_it_if_any_site_does_that_rules_let_it_reach(
-    links: Links, seed: int, depth: int, data: st.DataObject
+    drawn_federation: tuple[Links, Rules, Federation], depth: int, data: st.DataObject
 ) -> None:
-    rules = drawn(links, random.Random(seed))
-    sites = Federation(links, seed, rules=rules)
-    wanting = data.draw(st.sets(st.sampled_from(sites.names)), label="wanting")
-    for name in sorted(wanting):
-        sites.subscribe(name, accepts="ONE")
+    links, rules, sites = drawn_federation
+    wanting = some_want(sites, "ONE", data)
     origin = data.draw(st.sampled_from(sites.names), label="origin")
-    know_all(sites)
     sites.publish(origin, depth=depth, delivery="ONE")
     after(sites)
     takers = [site for site, _ in sites.delivered]
@@ -208,6 +218,27 @@ def test_a_pattern_that_may_not_pass_in_whole_makes_no_news_late(earlier: str, r
     sites.publish("a", topic="t.one", depth=-1)
     after(sites)
     assert (sites.delivered, sites.transfers) == ({("w", "m"): 1}, 4)
+
+
+@pytest.mark.parametrize("earlier", ["p", "q", "w"])
+def test_a_pattern_over_a_closed_link_sends_nothing_where_there_is_no_other_way(earlier: str) -> None:
+    sites = Federation({("a", "p"), ("p", "q"), ("q", "w")}, older=(earlier,), rules={("q", "p"): CLOSED_IN})
+    sites.subscribe("w", "t.#", accepts="ALL")
+    know_all(sites)
+    sites.publish("a", topic="t.one", depth=-1)
+    after(sites)
+    assert sites.transfers == 0
+
+
+@pytest.mark.parametrize("wants", [(("SERVER", "c"), ("ALL", "t")), (("ALL", "t"), ("SERVER", "c"))])
+def test_a_site_is_in_reach_of_its_accounts_messages_where_it_is_not_of_others(
+    wants: tuple[Want, Want],
+) -> None:
+    sites = Federation({("a", "b"), ("b", "c")}, rules={("b", "a"): NOBODY_BEYOND})
+    sites.subscribe("c", accepts="ALL")
+    know_all(sites)
+    found = {want[0]: distances(sites, "a", want) for want in wants}
+    assert found == {"SERVER": {"b": 1}, "ALL": {}}
 
 
 @pytest.mark.parametrize("mode", MODES)
