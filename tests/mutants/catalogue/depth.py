@@ -194,7 +194,9 @@ MUTATIONS: Final = [
         file="routing/federation/telling.py",
         old="if link.may_reach(want) else ()",
         new="",
-        tests=(f"{BEYOND_RULES}::test_nobody_is_told_of_a_topic_over_a_link_that_is_closed_for_it",),
+        tests=(
+            f"{BEYOND_RULES}::test_an_earlier_peer_is_told_of_no_topic_that_a_pattern_takes_and_it_may_not_send",
+        ),
     ),
     Mutation(
         name="peers are told of topics that may not go on",

@@ -19,6 +19,7 @@ def test_who_is_asked_for_another_and_for_a_late_one_at_once_is_counted(seed: in
         sites.subscribe(name)
     sites.subscribe("a", "x:publisher@a", channel="publisher")
     know_all(sites)
+    sites.subscribe("p", "another")  # so that news of the next want has to wait
     sites.subscribe("p")
     sites.settle()
     sites.publish("a", depth=-1, receipt="ALL")

@@ -11,6 +11,7 @@ from routing.peering.copies import PeerRules, capped, onward, wider
 from tests.routing.federation.test_destinations import know_all
 from tests.routing.federation.test_radius import graphs
 from tests.support.sites import Federation
+from tests.support.wants import after
 
 Links = set[tuple[str, str]]
 Rules = dict[tuple[str, str], PeerRules]
@@ -133,3 +134,25 @@ def test_a_late_subscriber_who_may_not_have_it_is_not_waited_for(seed: int) -> N
         sites.pass_time(3.0)
     sites.settle()
     assert sites.delivered == {("a", "m"): 1, ("b", "m"): 1, ("e", "m"): 1}
+
+
+@pytest.mark.parametrize("closes", ["a", "b"])
+def test_a_late_subscriber_that_rules_put_out_of_reach_is_waited_for_no_more(closes: str) -> None:
+    """E has come to want it, and a sees to that, when the link breaks before it has come there."""
+    sites = Federation({("a", "b"), ("b", "e")})
+    know_all(sites)
+    sites.publish("a", depth=3, timeout_s=1e6)
+    for _ in range(3):
+        after(sites, 60.0)
+    sites.subscribe("e", lock_s=1e9)
+    [copy] = sites.routers["a"].federation.outlook.copies.values()
+    while not copy.destinations:
+        sites.settle(1)
+    sites.cut("b", "e")
+    closed = PeerRules(allow_out=("u",))
+    rules = {"a": {"b": closed}, "b": {"a": PeerRules(), "e": closed}}[closes]
+    sites.routers[closes].federation.set_peers(sites.now, rules)
+    sites.take(closes)
+    for _ in range(3):
+        after(sites, 60.0)
+    assert not copy.destinations

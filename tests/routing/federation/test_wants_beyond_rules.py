@@ -220,9 +220,9 @@ def test_a_pattern_that_may_not_pass_in_whole_makes_no_news_late(earlier: str, r
     assert (sites.delivered, sites.transfers) == ({("w", "m"): 1}, 4)
 
 
-@pytest.mark.parametrize("earlier", ["p", "q", "w"])
+@pytest.mark.parametrize("earlier", ["a", "p", "q", "w"])
 def test_a_pattern_over_a_closed_link_sends_nothing_where_there_is_no_other_way(earlier: str) -> None:
-    sites = Federation({("a", "p"), ("p", "q"), ("q", "w")}, older=(earlier,), rules={("q", "p"): CLOSED_IN})
+    sites = Federation({("a", "p"), ("p", "q"), ("q", "w")}, older=(earlier,), rules={("p", "q"): CLOSED_OUT})
     sites.subscribe("w", "t.#", accepts="ALL")
     know_all(sites)
     sites.publish("a", topic="t.one", depth=-1)
@@ -230,15 +230,15 @@ def test_a_pattern_over_a_closed_link_sends_nothing_where_there_is_no_other_way(
     assert sites.transfers == 0
 
 
-@pytest.mark.parametrize("wants", [(("SERVER", "c"), ("ALL", "t")), (("ALL", "t"), ("SERVER", "c"))])
+@pytest.mark.parametrize("wants", [(("SERVER", "d"), ("ALL", "t")), (("ALL", "t"), ("SERVER", "d"))])
 def test_a_site_is_in_reach_of_its_accounts_messages_where_it_is_not_of_others(
     wants: tuple[Want, Want],
 ) -> None:
-    sites = Federation({("a", "b"), ("b", "c")}, rules={("b", "a"): NOBODY_BEYOND})
-    sites.subscribe("c", accepts="ALL")
+    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")}, rules={("c", "b"): NOBODY_BEYOND})
+    sites.subscribe("d", accepts="ALL")
     know_all(sites)
     found = {want[0]: distances(sites, "a", want) for want in wants}
-    assert found == {"SERVER": {"b": 1}, "ALL": {}}
+    assert found == {"SERVER": {"b": 2}, "ALL": {}}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -252,6 +252,7 @@ def test_an_earlier_peer_is_told_of_no_topic_that_a_pattern_takes_and_it_may_not
         sites.publish("b", topic=topic, name=topic, timeout_s=1e6)
     know_all(sites)
     assert not distances(sites, "a", (mode, "t"))
+    assert not distances(sites, "a", (mode, "another"))
     assert distances(sites, "a", (mode, "u")) == {"b": 1}
 
 
