@@ -94,6 +94,8 @@ def test_who_comes_to_want_it_behind_another_on_the_same_link_has_it(known: str,
     sites = Federation({("a", "b"), ("b", "c"), ("b", "d")}, 0)
     sites.subscribe(known)
     know_all(sites)
+    sites.subscribe("d", "another")  # so that news of the next want has to wait
+    sites.settle()
     sites.subscribe("d")
     sites.settle()
     sites.publish("a", depth=depth, receipt="ALL")

@@ -81,6 +81,24 @@ def test_what_is_published_meanwhile_comes_after_the_backlog(sites: InOrder) -> 
     _assert_in_order(sites, "m99")
 
 
+def test_what_is_published_while_others_are_taken_from_a_peer_that_comes_back_comes_after_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rerouting, "AT_ONCE", 10)
+    sites = InOrder(LINKS)
+    sites.subscribe("x", "t")
+    know_all(sites)
+    for number in range(BACKLOG):
+        sites.publish("a", f"m{number:02}", depth=-1)
+    [*_, last] = sites.routers["a"].federation.outlook.copies.values()
+    via = last.destinations["x"].via
+    sites.cut("a", via)
+    assert last.destinations["x"].via == via  # while those before it are given to another peer
+    sites.publish("a", "m99", depth=-1)
+    sites.join("a", via)
+    _assert_in_order(sites, "m99")
+
+
 def test_a_backlog_whose_way_breaks_while_it_is_given_to_a_peer_goes_to_another_from_its_beginning(
     sites: InOrder,
 ) -> None:
