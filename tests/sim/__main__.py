@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from tests.power.recorder import ROOT, can_record, memory, preloaded
-from tests.sim.scenario import SITES_MAX, Profile
+from tests.sim.scenario import CIRCLE_SITES, SITES_MAX, Profile
 from tests.sim.simulation import Outcome, simulate
 
 HASHING = "PYTHONHASHSEED"
@@ -70,6 +70,7 @@ def _run_all(seeds: list[int], arguments: argparse.Namespace) -> int:
     broken: list[int] = []
     slowest: list[tuple[float, int]] = []
     shapes: Counter[str] = Counter()
+    of_circles = 0
     cpu_s = faults = 0.0
     for done, seed in enumerate(seeds, 1):
         outcome, *again = (
@@ -81,6 +82,7 @@ def _run_all(seeds: list[int], arguments: argparse.Namespace) -> int:
         cpu_s += outcome.cpu_s
         faults += len(outcome.scenario.faults)
         shapes[outcome.scenario.shape] += 1
+        of_circles += outcome.scenario.has_circles
         slowest = sorted([*slowest, (outcome.cpu_s, seed)], reverse=True)[:10]
         if outcome.violations:
             broken.append(seed)
@@ -95,6 +97,7 @@ def _run_all(seeds: list[int], arguments: argparse.Namespace) -> int:
                 flush=True,
             )
     print(f"\n{sum(shapes.values())} seeds, {faults:.0f} faults, {cpu_s:.0f} s; {dict(shapes)}")
+    print(f"with {' to '.join(map(str, CIRCLE_SITES))} sites and circles: {of_circles}")
     print("slowest: " + ", ".join(f"{seed} ({cpu:.1f} s)" for cpu, seed in slowest))
     print(f"violations in {len(broken)} seeds{': ' if broken else ''}{', '.join(map(str, broken))}")
     return bool(broken)

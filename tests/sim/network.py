@@ -6,6 +6,7 @@ What was under way on a lost connection may come all the same, after the next on
 are doubled and reordered across connections.
 """
 
+import math
 import random
 from collections import deque
 from typing import Final
@@ -63,6 +64,7 @@ class End(trio.abc.Stream):
         self._closed = False
         self._vanished = False  # its host has lost power: it answers nothing, not even with a reset
         self._changed = trio.Event()
+        self._sleep = trio.CancelScope()  # of who waited last for a chunk
 
     @property
     def _path(self) -> Path:
@@ -89,9 +91,7 @@ class End(trio.abc.Stream):
         if other._closed:
             self._reset_by_peer()
         else:
-            other._chunks.append((at, bytes(data)))
-            other._bytes += len(data)
-            other.change()
+            other._add(at, bytes(data))
         while other._bytes > BUFFER_BYTES and not other._closed:
             await self._sleep_until(self._broken_at)
             self._check()
@@ -111,15 +111,23 @@ class End(trio.abc.Stream):
             if self._finished and not self._chunks and not blocked:
                 return b""
             comes_at = self._chunks[0][0] if self._chunks and not blocked else None
-            await self._sleep_until(comes_at, self._broken_at)
+            await self._sleep_until_chunk(comes_at)
+
+    def _add(self, at: float, data: bytes) -> None:
+        self._chunks.append((at, data))
+        self._bytes += len(data)
+        if not self._network.paths[self.peer, self.own].blocked:
+            self._sleep.deadline = min(self._sleep.deadline, at)  # who waits is not woken before that
 
     def _take(self, max_bytes: int) -> bytes:
         at, data = self._chunks.popleft()
         if len(data) > max_bytes:
             self._chunks.appendleft((at, data[max_bytes:]))
             data = data[:max_bytes]
+        was_full = self._bytes > BUFFER_BYTES
         self._bytes -= len(data)
-        self.other.change()
+        if was_full:
+            self.other.change()
         return data
 
     async def aclose(self) -> None:
@@ -195,8 +203,13 @@ class End(trio.abc.Stream):
         if self._broken:
             raise trio.BrokenResourceError
 
-    async def _sleep_until(self, *times: float | None) -> None:
-        with trio.move_on_at(min((at for at in times if at is not None), default=float("inf"))):
+    async def _sleep_until(self, at: float | None) -> None:
+        with trio.move_on_at(math.inf if at is None else at):
+            await self._changed.wait()
+
+    async def _sleep_until_chunk(self, comes_at: float | None) -> None:
+        at = min((at for at in (comes_at, self._broken_at) if at is not None), default=math.inf)
+        with trio.move_on_at(at) as self._sleep:
             await self._changed.wait()
 
 

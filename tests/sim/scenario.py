@@ -21,6 +21,9 @@ LOSSES_MAX: Final = 2
 CIRCLES: Final = 0.75
 """Share of the seeds of the profile `ways` that have many sites and circles."""
 
+CIRCLE_SITES: Final = (8, 20)
+"""So many sites they have."""
+
 REMOVED_WITHIN_S: Final = 50.0
 """One message in a hundred thousand would be removed after all has been judged."""
 
@@ -177,6 +180,12 @@ class Scenario(msgspec.Struct, frozen=True):
     take_wants_from_news: frozenset[str]
 
     @property
+    def has_circles(self) -> bool:
+        """Whether it has many sites, and some that can be reached in more ways than one."""
+        fewest, most = CIRCLE_SITES
+        return fewest <= len(self.sites) <= most and len(self.links) >= len(self.sites)
+
+    @property
     def losses(self) -> list[Fault]:
         """What is lost for good."""
         return [fault for fault in self.faults if fault.kind in ("dies", "blackhole")]
@@ -207,7 +216,8 @@ def draw(seed: int, *, sites_max: int = SITES_MAX, profile: Profile = "all") -> 
     if count > 6 and shape == "clique":
         shape = "bridged cliques"
     if profile != "all" and of_ways.random() < CIRCLES:
-        count, shape = of_ways.randint(8, 20), of_ways.choice(SHAPES_OF_CIRCLES)
+        count = min(of_ways.randint(*CIRCLE_SITES), of_ways.randint(*CIRCLE_SITES))  # most are small ones
+        shape = of_ways.choice(SHAPES_OF_CIRCLES)
     count = min(count, sites_max)
     sites = [f"s{number:02}" for number in range(count)]
     pairs = _pairs(shape, sites, chance)
