@@ -61,8 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One more than there are processors: whoever waits for a kill, a server or a disk leaves one free."""
-    return len(os.sched_getaffinity(0)) + 1
+    """Two more than there are processors: whoever waits for a kill, a server or a disk leaves one free."""
+    return len(os.sched_getaffinity(0)) + 2
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -70,7 +70,7 @@ def _traced(spark: Any, directory: Path, plan: Plan) -> Traced:
 @pytest.fixture(scope="session")
 def whole(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Traced:
     """All logs are there; clocks are off and drift, links lose and repeat; the day ends in the middle."""
-    plan = Plan(sites=12, messages=300, start_us=1_763_755_200_000_000, duration_s=8 * 3600, unguaranteed=0)
+    plan = Plan(sites=12, messages=120, start_us=1_763_755_200_000_000, duration_s=8 * 3600, unguaranteed=0)
     return _traced(spark, tmp_path_factory.mktemp("whole"), plan)
 
 
@@ -79,7 +79,7 @@ def torn(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Traced:
     """Two logs of fourteen are absent, one record in a hundred is missing, one line in ten stands twice."""
     plan = Plan(
         sites=14,
-        messages=300,
+        messages=120,
         seed=5,
         absent=2,
         missing=0.01,
