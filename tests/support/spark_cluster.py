@@ -97,7 +97,7 @@ def spark_cluster(directory: Path, workers: int) -> Iterator[Cluster]:
 def _kept_classes(java_home: Path, cache: Path, library: Path) -> str:
     """Options to take the classes that a local session left; where none did, they are loaded one by one."""
     options = java.kept_classes(java_home, cache, library)
-    return options if "SharedArchiveFile" in options else ""
+    return options if "SharedArchiveFile=" in options or "AOTCache=" in options else ""
 
 
 @contextmanager

