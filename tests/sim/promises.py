@@ -1,7 +1,8 @@
 """Judges the end of a run, when all is healed and quiet, by what the routing contract promises."""
 
+import itertools
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from routing.message import MODES
@@ -9,10 +10,12 @@ from routing.patterns import is_pattern
 from routing.peering.leaves import BUCKETS, read_bucket
 from tests.sim.balance import Facts
 from tests.sim.ledger import Ledger, Told
-from tests.sim.scenario import LONG_S, WHEN_QUIET, Publication, Reader
+from tests.sim.scenario import LONG_S, TOPICS, WHEN_QUIET, Publication, Reader
 from tests.sim.site import ACCOUNT
+from tests.support.wishes import takes
 
 if TYPE_CHECKING:
+    from routing.federation.outlook import Outlook
     from tests.sim.site import Site
 
 
@@ -224,9 +227,7 @@ def _judge_news(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None:
     if outlook.news.keys() != sites.keys():
         ledger.violate(f"{site.name} has news of {sorted(outlook.news)}")
         return
-    if {link.peer: link.up for link in outlook.news[site.name].statement.links} != {
-        name: peer.up for name, peer in outlook.peers.items()
-    }:
+    if not says_its_links(outlook, site.name):
         ledger.violate(f"{site.name} does not say which links it has")
     for name, news in outlook.news.items():
         said = sites[name].broker
@@ -239,6 +240,14 @@ def _judge_news(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None:
     _judge_wants(ledger, site, sites)
 
 
+def says_its_links(outlook: "Outlook", name: str) -> bool:
+    """Whether the news that a site has said last of itself tells which of its links are up, if some are."""
+    said = outlook.news.get(name)
+    up = {peer: known.up for peer, known in outlook.peers.items()}
+    tells = said is not None and {link.peer: link.up for link in said.statement.links} == up
+    return tells or not any(up.values())
+
+
 def _judge_wants(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None:
     """It knows what every other site wants, no more and no less, on disk, too."""
     assert site.broker is not None
@@ -246,11 +255,8 @@ def _judge_wants(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None
     outlook = site.broker.door.outlook
     wants = outlook.known_wants
     known: dict[tuple[str, int], bytes] = {}
-    for name, other in sites.items():
-        assert other.broker is not None
-        own = {
-            (mode, each) for mode, each in other.broker._router.federation.interest.own if mode != "SERVER"
-        }
+    wanted = {name: _wanted_by(other) for name, other in sites.items()}
+    for name, own in wanted.items():
         if name == site.name:
             continue
         buckets = {index: wants.bucket(name, index) for index in range(BUCKETS)}
@@ -259,14 +265,27 @@ def _judge_wants(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None
         said = {(mode, leaf.name) for leaf in leaves for mode in MODES if leaf.kind in (mode, "BOTH")}
         if said != own:
             ledger.violate(f"{site.name} knows of {name} that it wants {said}, which wants {own}")
-        for mode, topic in own:
-            if not is_pattern(topic) and (wants.unsure(topic) or name not in wants.wanting(mode, topic)):
-                ledger.violate(
-                    f"{site.name} does not find {name} among those that want {topic} of mode {mode}"
-                )
+    topics = {topic for own in wanted.values() for _, topic in own if not is_pattern(topic)}
+    for mode, topic in itertools.product(MODES, sorted(topics.union(TOPICS))):
+        found, wanting = set(wants.wanting(mode, topic)), _wanting(wanted, mode, topic) - {site.name}
+        if wants.unsure(topic) or found != wanting:
+            ledger.violate(f"{site.name} finds {found} to want {topic} of mode {mode}, and not {wanting}")
     stored = site.store._reader.execute("SELECT site, bucket, leaves FROM wants")
     if {(name, index): leaves for name, index, leaves in stored} != known:
         ledger.violate(f"{site.name} has other wants of sites in its store than it knows")
+
+
+def _wanted_by(site: "Site") -> set[tuple[str, str]]:
+    """The modes and topics, or patterns, that a site wants."""
+    assert site.broker is not None
+    interest = site.broker._router.federation.interest
+    return {(mode, each) for mode, each in interest.own if mode != "SERVER"}
+
+
+def _wanting(wanted: Mapping[str, Collection[tuple[str, str]]], mode: str, topic: str) -> set[str]:
+    return {
+        name for name, own in wanted.items() if any(each == mode and takes(what, topic) for each, what in own)
+    }
 
 
 def _owner(reader: Reader) -> str:

@@ -27,6 +27,7 @@ CIRCLE_SITES: Final = (8, 20)
 REMOVED_WITHIN_S: Final = 50.0
 """One message in a hundred thousand would be removed after all has been judged."""
 
+TOPICS: Final = ["a", "a.b", "c"]
 SITES_MAX: Final = 50
 QUEUE_MESSAGES_MAX: Final = 1_000_000
 LONG_S: Final = 1e6
@@ -238,7 +239,7 @@ def draw(seed: int, *, sites_max: int = SITES_MAX, profile: Profile = "all") -> 
         for a, b in pairs
     ]
     lasts_s = chance.uniform(25.0, 60.0)
-    topics = ["a", "a.b", "c"][: chance.randint(1, 3)]
+    topics = TOPICS[: chance.randint(1, len(TOPICS))]
     readers = _readers(chance, sites, topics, lasts_s)
     if (of_patterns := random.Random(f"patterns {seed}")).random() < 0.5:
         readers = [_perhaps_of_pattern(of_patterns, reader) for reader in readers]

@@ -159,8 +159,10 @@ class World:
             while any(self._unnoticed()):
                 await trio.sleep(LOOK_EVERY_S)
         with trio.move_on_after(ARRIVES_WITHIN_S):
-            while not all(self.ledger.has_come(key, reader) for key, reader in due):
+            while any(self._unsaid()) or not all(self.ledger.has_come(key, reader) for key, reader in due):
                 await trio.sleep(LOOK_EVERY_S)
+        for name in self._unsaid():
+            self.ledger.violate(f"{name} does not say which of its links are lost")
         for key, reader in due:
             if not self.ledger.has_come(key, reader):
                 self.ledger.violate(f"{key} has not come to {reader.key}, though a way to it has stayed up")
@@ -172,6 +174,12 @@ class World:
                 pair = min(name, status.peer), max(name, status.peer)
                 if (status.state == "up") == bool(self.lost.intersection((*pair, pair))):
                     yield f"{name} with {status.peer}"
+
+    def _unsaid(self) -> Iterable[str]:
+        """Sites whose own news tells something else of their links than they know."""
+        for name, site in self.sites.items():
+            if site.broker is not None and not promises.says_its_links(site.broker.door.outlook, name):
+                yield name
 
     async def _publish_last(self) -> None:
         """What is published now meets no fault: it goes the shortest ways, and its receipt is exact."""

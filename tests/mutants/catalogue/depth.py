@@ -115,7 +115,7 @@ MUTATIONS: Final = [
         tests=(
             "tests/daemon/store/test_store.py::test_removals_are_forgotten_with_those_that_the_router_has_forgotten",
         ),
-        seed=0,
+        seed=14,
     ),
     Mutation(
         name="to many sites a link that bounds depth is no further than others",
