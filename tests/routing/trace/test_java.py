@@ -110,7 +110,8 @@ def test_the_packaged_java_leaves_its_classes_without_a_word_and_takes_them(tmp_
 
     leaves, said, version = run()
     assert (leaves, said) == ("-XX:AOTCacheOutput", "")
-    assert version.startswith("openjdk version") and "sharing" not in version
+    assert version.startswith("openjdk version")
+    assert "sharing" not in version
     assert len(version.splitlines()) == 3
     assert run() == ("-XX:AOTCache", "", version.replace("mixed mode", "mixed mode, sharing"))
 
