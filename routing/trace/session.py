@@ -103,14 +103,14 @@ def open_session(
     local = not submitted and (master is None or master.startswith("local"))
     kept = ""
     if not submitted:
-        cache = _cache()
+        cache, stays = cache_directory()
         home = java.choose(dict(os.environ), cache)
         os.environ["JAVA_HOME"] = str(java.wrapped(home, cache))
         is_stated = not local or bool(os.environ.get("SPARK_HOME"))
         if not is_stated and (lean := java.lean_home(Path(pyspark.__file__).parent, cache)) is not None:
             os.environ["SPARK_HOME"] = str(lean)
         library = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
-        kept = java.kept_classes(home, cache, library) if library.is_dir() else ""
+        kept = java.kept_classes(home, cache, library) if stays and library.is_dir() else ""
         builder = builder.master(master or "local[*]")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -164,19 +164,19 @@ def open_session(
     return session
 
 
-def _cache() -> Path:
-    """Where what a job makes ready for later ones lies; for this one alone where there is no such place."""
+def cache_directory() -> tuple[Path, bool]:
+    """Where what a job makes ready for later ones lies; one for this job and False where there is none."""
     stated = os.environ.get("XDG_CACHE_HOME", "")
     cache = (Path(stated) if os.path.isabs(stated) else Path.home() / ".cache") / "smqpd"
     try:
         cache.mkdir(parents=True, exist_ok=True)
         if os.access(cache, os.W_OK | os.X_OK):
-            return cache
+            return cache, True
     except OSError:
         pass  # a home that is not there, or nobody may write to
     own = tempfile.mkdtemp(prefix="smqpd-trace-")
     atexit.register(shutil.rmtree, own, ignore_errors=True)
-    return Path(own)
+    return Path(own), False
 
 
 def kept(frame: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK_DESER) -> DataFrame:

