@@ -39,6 +39,7 @@ each class that it loads of these, and keeps none of them for the next job."""
 
 NEEDLESS: Final = ("--add-modules=jdk.incubator.vector",)
 NEEDLESS_SINCE_AOT: Final = ("--add-opens=java.base/sun.security.action=ALL-UNNAMED",)
+"""Arguments of Spark's launcher that `wrapped` drops; these only since `AOT_MAJOR_MIN`."""
 
 _SIGNATURE: Final = re.compile(r"META-INF/([^/]+\.(SF|DSA|RSA|EC)|MANIFEST\.MF)")
 """Of a library's files those that make its signature: the manifest has the checksum of each of the others."""
@@ -47,7 +48,6 @@ _RELEASE: Final = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 
 KEPT_QUIETLY: Final = "-Xlog:disable -Xlog:all=error:stderr"
 """Of a kept file that does not fit any more a JVM would say so on standard output, where answers go."""
-
 
 AOT_QUIETLY: Final = "-Xlog:disable -Xlog:all=error,aot*=off:stderr"
 """The same of one with classes as they were linked: an error then, though all goes on without it."""
@@ -82,7 +82,7 @@ status=$({{ {{ "$java" "$@" 2>&1 3>&- 4>&-; echo $? >&4; }} | while IFS= read -r
     *) printf '%s\\n' "$line" ;;
   esac
 done >&3 4>&-; }} 4>&1)
-[ "$status" != 0 ] || mv -f "$made.$$" "$made" 2> /dev/null
+if [ "$status" = 0 ]; then mv -f "$made.$$" "$made" 2> /dev/null; else rm -f "$made.$$" "$made.$$.config"; fi
 exit "$status"
 """
 

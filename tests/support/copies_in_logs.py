@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from routing.hops import HopRecord
-from tests.support.hop_logs import READER, WrittenLogs
+from tests.support.hop_logs import ANSWERED, READER, WrittenLogs
 
 
 def smuid(name: str, origin: str = "a") -> str:
@@ -27,13 +27,18 @@ def handed_back_and_on(logs: WrittenLogs, name: str) -> None:
     logs.write("c", "committed", name, mode="ONE", subscription=f"{READER}@c", final=True)
 
 
+def _to_b_and_back_before_that_is_answered(logs: WrittenLogs, name: str, *hops: str) -> None:
+    """From the last of these."""
+    site = hops[-1]
+    logs.write("b", "received", name, peer=site, mode="ONE", attempt=1, due=1, hops=hops)
+    logs.write(site, "received", name, peer="b", mode="ONE", attempt=1, due=1, hops=(*hops, "b"))
+    for sender, receiver in ((site, "b"), ("b", site)):
+        logs.write(sender, "forwarded", name, peer=receiver, mode="ONE", attempt=1, final=True, **ANSWERED)
+
+
 def home_before_its_leaving_is_answered(logs: WrittenLogs, name: str) -> None:
-    answer = {"outcome": "accepted", "sent_us": 1, "peer_received_us": 2, "peer_sent_us": 3}
     logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
-    logs.write("b", "received", name, peer="a", mode="ONE", attempt=1, due=1, hops=("a",))
-    logs.write("a", "received", name, peer="b", mode="ONE", attempt=1, due=1, hops=("a", "b"))
-    logs.write("a", "forwarded", name, peer="b", mode="ONE", attempt=1, final=True, **answer)
-    logs.write("b", "forwarded", name, peer="a", mode="ONE", attempt=1, final=True, **answer)
+    _to_b_and_back_before_that_is_answered(logs, name, "a")
 
 
 def home_early_and_read(logs: WrittenLogs, name: str) -> None:
@@ -57,12 +62,8 @@ def home_in_a_gap(logs: WrittenLogs, name: str) -> None:
 
 def first_visit_in_a_gap(logs: WrittenLogs, name: str) -> None:
     """It comes home before its leaving is answered; that it was there before its Hops alone tell."""
-    answer = {"outcome": "accepted", "sent_us": 1, "peer_received_us": 2, "peer_sent_us": 3}
     logs.lose("torn")
-    logs.write("b", "received", name, peer="torn", mode="ONE", attempt=1, due=1, hops=("c", "torn"))
-    logs.write("torn", "received", name, peer="b", mode="ONE", attempt=1, due=1, hops=("c", "torn", "b"))
-    logs.write("torn", "forwarded", name, peer="b", mode="ONE", attempt=1, final=True, **answer)
-    logs.write("b", "forwarded", name, peer="torn", mode="ONE", attempt=1, final=True, **answer)
+    _to_b_and_back_before_that_is_answered(logs, name, "c", "torn")
 
 
 def first_visit_in_a_gap_and_read(logs: WrittenLogs, name: str) -> None:
@@ -133,8 +134,7 @@ def to_and_fro_with_one_number(logs: WrittenLogs, name: str) -> None:
     handed_back(logs, name)
     logs.hand_over(name, "a", "b", "a", "b", "a", final=True)
     logs.write("a", "received", name, peer="b", mode="ONE", attempt=2, due=1, hops=("a", "b", "a", "b"))
-    answer = {"outcome": "accepted", "sent_us": 1, "peer_received_us": 2, "peer_sent_us": 3}
-    logs.write("b", "forwarded", name, peer="a", mode="ONE", attempt=2, final=True, **answer)
+    logs.write("b", "forwarded", name, peer="a", mode="ONE", attempt=2, final=True, **ANSWERED)
     logs.write("a", "committed", name, mode="ONE", subscription=f"{READER}@a", final=True)
 
 

@@ -9,6 +9,8 @@ import msgspec
 from routing.hops import HopRecord
 
 READER: Final = "reader:main"
+ANSWERED: Final = {"outcome": "accepted", "sent_us": 1, "peer_received_us": 2, "peer_sent_us": 3}
+"""What a `forwarded` record of a copy that a peer has taken says of its answer."""
 
 
 @dataclass
@@ -40,8 +42,7 @@ class WrittenLogs:
     def hand_over(self, smuid: str, sender: str, receiver: str, *hops: str, **fields: Any) -> None:
         """A copy of mode ONE goes from one server to another, which answers."""
         self.write(receiver, "received", smuid, peer=sender, mode="ONE", attempt=1, due=1, hops=hops)
-        answer = {"outcome": "accepted", "sent_us": 1, "peer_received_us": 2, "peer_sent_us": 3}
-        self.write(sender, "forwarded", smuid, peer=receiver, mode="ONE", attempt=1, **answer, **fields)
+        self.write(sender, "forwarded", smuid, peer=receiver, mode="ONE", attempt=1, **ANSWERED, **fields)
 
     def read_by_all(self, smuid: str, readers: int, **published: Any) -> None:
         """Published at a, and committed there by so many subscriptions."""

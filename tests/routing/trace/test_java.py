@@ -101,13 +101,14 @@ def test_a_java_that_does_not_start_fails_and_says_why_though_it_was_to_leave_it
     tmp_path: Path,
 ) -> None:
     home = fake_java(tmp_path / "java", "25.0.2")
-    (home / "bin" / "java").write_text("#!/bin/sh\necho 'no room for a heap'\nexit 3\n")
+    (home / "bin" / "java").write_text("#!/bin/sh\n: > \"${1#*=}\"\necho 'no room for a heap'\nexit 3\n")
     wrapper = java.wrapped(home, tmp_path / "cache") / "bin" / "java"
     kept = tmp_path / "kept.aot"
     done = subprocess.run(
         [wrapper, f"-XX:AOTCacheOutput={kept}"], capture_output=True, check=False, text=True
     )
     assert (done.returncode, done.stdout, done.stderr) == (3, "", "no room for a heap\n")
+    assert not list(tmp_path.glob("kept.aot*"))
 
 
 def test_a_file_of_classes_has_its_name_once_it_is_whole(tmp_path: Path) -> None:
