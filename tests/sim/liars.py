@@ -22,7 +22,7 @@ from routing.peering.leaves import (
     write_bucket,
     write_digest,
 )
-from routing.peering.news import NewsVersion, SignedNews, SiteNews, read_statement, write_statement
+from routing.peering.news import NewsVersion, SignedNews, SiteNews, Version, read_statement, write_statement
 from tests.support.notary import NamedNotary
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ class Liars:
             case "of the listener":
                 news = _signed(msgspec.structs.replace(later, site=peer), site.name)
             case "old":
-                news = chance.choice(self._kept)
+                kept = ((each, read_statement(each.statement)) for each in self._kept)
+                news = chance.choice([each for each, its in kept if _has(site, its.site, its.version)])
         age_s = chance.choice(AGES_S) if lie in ("forged", "old") else 0.0
         told = NewsTold(news.statement, news.certificate, news.signature, age_s=age_s)
         assert site.broker is not None
@@ -116,12 +117,19 @@ class Liars:
             case "moved":
                 index = (index + 1) % BUCKETS
             case "old":
-                kept = chance.choice(self._kept_wants)
-                return site.broker.federating._tell(peer, "wants", kept)
+                kept = [each for each in self._kept_wants if _has(site, each.site, (each.boot, each.number))]
+                return site.broker.federating._tell(peer, "wants", chance.choice(kept))
             case "kept back":
                 return site.broker.federating._tell(peer, "wants", msgspec.structs.replace(told, buckets=()))
         forged = msgspec.structs.replace(told, buckets=(NumberedBucket(index, data),))
         return site.broker.federating._tell(peer, "wants", forged)
+
+
+def _has(site: "Site", of: str, version: Version) -> bool:
+    """Whether a site has this news of another, or later: who has told it is not told it by anybody."""
+    assert site.broker is not None
+    known = site.broker.door.outlook.news.get(of)
+    return known is not None and known.statement.version >= version
 
 
 def _signed(news: SiteNews, by: str) -> SignedNews:
