@@ -123,12 +123,13 @@ class Publishing:
         shares = state.shares
         share = shares.by_publisher.get(publisher) or shares.charged(publisher, topic.recipient)
         is_bounded = share is not None and share.is_bounded
-        if (is_bounded or topic.recipient or message.receipt != "NONE") and not together:
+        wants_receipt = message.receipt != "NONE"
+        if (is_bounded or topic.recipient or wants_receipt) and not together:
             try:
                 if share is not None:
                     share.check(1, message.size_bytes)
-                if topic.recipient or message.receipt != "NONE":
-                    self._room.check_system(publisher, [(topic_name, message.size_bytes)])
+                if topic.recipient or wants_receipt:
+                    self._room.check_system(publisher, [(topic_name, message.size_bytes, wants_receipt)])
             except Refusal:
                 state.matching.forget_if_unused(topic)
                 self._deny_full(topic_name, message, publisher)

@@ -44,7 +44,7 @@ class Room:
         """Whether so much more of an account of this site may be held: see `Share.check`."""
         self._state.shares.of(account).check(messages, bytes)
 
-    def check_system(self, publisher: str, added: Iterable[tuple[str, int]]) -> None:
+    def check_system(self, publisher: str, added: Iterable[tuple[str, int, bool]]) -> None:
         """Whether an account may have so much more waiting on system topics: see `SystemTopics.check`."""
         settings = self._state.settings
         self._state.system_topics.check(

@@ -61,19 +61,21 @@ class SystemTopics:
                 del self._waiting[key]
 
     def check(
-        self, publisher: str, added: Iterable[tuple[str, int]], messages_max: int, bytes_max: int
+        self, publisher: str, added: Iterable[tuple[str, int, bool]], messages_max: int, bytes_max: int
     ) -> None:
-        """Whether a publisher may add messages at once: the topic and bytes of each.
+        """Whether a publisher may add messages at once: topic, bytes, and if it wants a receipt.
 
-        One to an ordinary topic, which asks for a receipt, counts as the message of no bytes that it will be.
+        One to an ordinary topic counts if it wants a receipt, as the message of no bytes that this will be.
         Raises Refusal (queue-full).
         """
         by = self._publisher(publisher)
         if not by:
             return
         more: dict[str, list[int]] = {"": [0, 0]}
-        for topic, size in added:
+        for topic, size, wants_receipt in added:
             owner = owner_of(topic, self._server)
+            if owner is None and not wants_receipt:
+                continue
             recipient = by if owner is None else f"{owner.account}@{owner.server}"
             for key in (recipient, ""):
                 one = more.setdefault(key, [0, 0])

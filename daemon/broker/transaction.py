@@ -27,7 +27,7 @@ class Transaction:
         self._steps: list[Callable[[], None]] = []
         self._settled: set[int] = set()
         self._published: dict[str, list[int]] = {}
-        self._to_system_topics: list[tuple[str, int]] = []
+        self._to_system_topics: list[tuple[str, int, bool]] = []
         self._removes = False
         self.published = 0
         """Messages that were added."""
@@ -39,8 +39,9 @@ class Transaction:
         """
         self.published += 1
         self._published.setdefault(topic, []).append(message.size_bytes)
-        if "@" in topic or message.receipt != "NONE":
-            self._to_system_topics.append((topic, message.size_bytes))
+        wants_receipt = message.receipt != "NONE"
+        if "@" in topic or wants_receipt:  # what has neither is to no system topic; the rest is judged there
+            self._to_system_topics.append((topic, message.size_bytes, wants_receipt))
         publish = self._door.publish
         self._steps.append(
             lambda: publish(

@@ -137,7 +137,7 @@ class Arriving:
         try:
             state.system_topics.check(
                 message.account,
-                [(topic, message.size_bytes)],
+                [(topic, message.size_bytes, False)],  # receipts are for who published it
                 settings.system_messages_max,
                 settings.system_bytes_max,
             )

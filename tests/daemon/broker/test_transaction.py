@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from daemon.broker.session import BrokerSession
 from daemon.frontend import Answer, Delivered, Identity, SubscribeOptions
 from daemon.settings import QueueSettings
 from routing.errors import Refusal
 from routing.message import Message, Section
+from tests.support.broker import virtual_site
 from tests.support.patience import PATIENCE_S
 from tests.support.site import BrokerSite, running_site
 
@@ -194,3 +196,17 @@ async def test_where_one_removes_what_is_not_there_nothing_of_it_happens(session
         together(session, (session.publish, "out", WORK), (session.remove, "out", first.smuid))
     assert refused.value.code == Refusal.NOT_FOUND
     assert [topic.name for topic in await session.topics() if topic.messages] == ["in"]
+
+
+async def test_a_topic_with_an_at_sign_is_no_system_topic(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with virtual_site(tmp_path, system_messages_max=1) as site:
+        ada = site.login("ada")
+        await ada.publish(ada.session.system_topic, b"all that may wait there")
+        await ada.publish("orders.a@b")
+        ada.session.publish("orders.a@b", Message())
+        with ada.session.transaction(1):
+            ada.session.publish("orders.a@b", Message())
+        with pytest.raises(Refusal, match="as much as may"), ada.session.transaction(2):
+            ada.session.publish(ada.session.system_topic, Message())
+        with pytest.raises(Refusal, match="as much as may"), ada.session.transaction(3):
+            ada.session.publish("orders.a@b", Message(receipt="ALL"))
