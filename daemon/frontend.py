@@ -86,7 +86,12 @@ ANNOTATION_BYTES_MAX: Final = 65_536
 
 
 class Session(Protocol):
-    """One login. Owned by the front end that opened it, which must `close` it (also when cancelled)."""
+    """One login. Owned by the front end that opened it, which must `close` it (also when cancelled).
+
+    Whatever a method says that it raises, what asks for something to be done is also refused once the session
+    has ended or the site drains (not-available), and while too much waits for a disk that cannot be written
+    (store-failed).
+    """
 
     account: str
     channel: str
@@ -95,8 +100,9 @@ class Session(Protocol):
     def publish(self, topic: str, message: Message, request: Any = None, *, delay_s: float = 0.0) -> None:
         """Accept a message. Answered once on disk; with Guarantee NO never answered.
 
-        Raises Refusal (forbidden, bad-topic, bad-header, too-large, queue-full, not-available): nothing
-        was accepted. `message` must not carry Smuid, Hops or Account; without Created it is given one.
+        Raises Refusal (forbidden, bad-topic, bad-header, too-large, queue-full, store-failed: no room on
+        disk; too-many: see `publish_wait_s`): nothing was accepted. `message` must not carry Smuid, Hops or
+        Account; without Created it is given one.
 
         With `delay_s` nobody gets it before that is over; its Timeout counts from then, and it is not to ask
         for a receipt.
@@ -114,7 +120,7 @@ class Session(Protocol):
     def check_publish(self, topic: str) -> None:
         """Whether a message to this topic would be taken, before it has come whole.
 
-        Raises Refusal (forbidden, bad-topic, not-available); a message may still be refused for the rest.
+        Raises Refusal (forbidden, bad-topic); a message may still be refused for the rest.
         """
 
     async def hold(self, bytes: int) -> None:
@@ -148,7 +154,7 @@ class Session(Protocol):
         name a message of mode ALL comes to one: that to its topic, else the oldest.
 
         Sessions that had it are detached, unless they and this one share it. Raises Refusal (bad-topic,
-        forbidden, too-many, not-available); forbidden where the account may have no topic of the pattern.
+        forbidden, too-many); forbidden where the account may have no topic of the pattern.
         """
 
     def unsubscribe(self, topic: str, name: str = "", request: Any = None) -> None:
@@ -320,7 +326,10 @@ class Site(Protocol):
         """Whose token it is, and what that is called. Raises Refusal likewise."""
 
     def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> Session:
-        """Log an account and channel in. Raises Refusal (too-many, not-available, bad-login if disabled)."""
+        """Log an account and channel in; `protocol` is the front end's name.
+
+        Raises Refusal (too-many, not-available, bad-login if disabled).
+        """
 
     @property
     def topic_count(self) -> int:
@@ -329,7 +338,7 @@ class Site(Protocol):
     def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
         """Durable ones whose `name` begins so: for a front end to find its own again after a start."""
 
-    def annotated_topics(self, protocol: str) -> list[TopicInfo]:
+    def annotated_topics(self, front_end: str) -> list[TopicInfo]:
         """Those with which the front end of this name keeps a text: to find its own again after a start."""
 
     def allows(self, account: str, right: Right, topic: str) -> bool:

@@ -20,7 +20,8 @@ class Refusal(Exception):
     Attributes:
         code: one of the words below.
         text: for people; programs look at the code, and at `subject` where one code has several.
-        subject: what there is too much of, `SUBSCRIPTIONS`; "" where nobody has to tell it apart.
+        subject: what there is too much of: `SUBSCRIPTIONS`, or the name of a quota, by which the metrics
+            count it; "" where nobody has to tell it apart.
     """
 
     BAD_COMMAND: Final = "bad-command"

@@ -8,6 +8,7 @@ an account is counted by the router (`routing.shares`), what has begun to come i
 import math
 from collections import Counter
 from collections.abc import Callable
+from typing import Final
 
 from daemon.accounts.accounts import Accounts
 from daemon.broker.pace import Pace
@@ -19,6 +20,9 @@ from daemon.system.clock import Clock
 from routing.errors import Refusal
 from routing.quotas import Quotas
 from routing.shares import Share
+
+SESSIONS: Final = "sessions_max"
+"""What there may be too many of, as the subject of a refusal."""
 
 
 class AccountUse:
@@ -81,8 +85,8 @@ class AccountUse:
         sessions_max = self.quotas(account).sessions_max
         if sessions_max and self._sessions[account] >= sessions_max:
             text = f"{account} is logged in {sessions_max} times, as often as it may (sessions_max)"
-            self._metrics.over_quota["sessions_max"] += 1
-            raise Refusal(Refusal.TOO_MANY, text, subject="sessions_max")
+            self._metrics.over_quota[SESSIONS] += 1
+            raise Refusal(Refusal.TOO_MANY, text, subject=SESSIONS)
         self._sessions[account] += 1
 
     def end_session(self, account: str) -> None:

@@ -215,7 +215,7 @@ class RunningSite:
         """See `daemon.frontend.Site`."""
         return self.broker.door.view.durable_subscriptions(name_prefix)
 
-    def annotated_topics(self, protocol: str) -> list[TopicInfo]:
+    def annotated_topics(self, front_end: str) -> list[TopicInfo]:
         """See `daemon.frontend.Site`."""
         return self.broker.door.view.annotated(protocol)
 
