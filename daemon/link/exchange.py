@@ -66,11 +66,10 @@ class Exchange:
         if dropped:
             self._port.dropped(self.peer, dropped)
 
-    def put(self, unit: Transfer | Control, lane: Lane) -> int:
+    def put(self, unit: Transfer | Control, lane: Lane) -> None:
         """See `Links.send`."""
-        number = self.sender.put(unit, lane, trio.current_time())
+        self.sender.put(unit, lane, trio.current_time())
         self._wake()
-        return number
 
     def answer(self, session: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str) -> None:
         """See `Links.acknowledge`."""

@@ -1,4 +1,5 @@
-"""Between the links and the broker: what each tells the other. All calls are synchronous and never wait.
+"""Between the links and the broker: what each tells the other. All calls but `input_room` are synchronous
+and never wait.
 
 The broker implements `RouterPort`; `daemon.link.manager.LinkManager` offers the calls of `Links`. A copy
 that arrives is the broker's from `transfer_arrived` on; it owes one `acknowledge`, after the fsync that
@@ -110,8 +111,8 @@ class Links(Protocol):
     def has_memory(self, peer: str) -> bool:
         """Whether an unguaranteed transfer can be sent, if only to wait; else it is to be dropped."""
 
-    def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> int:
-        """Send a unit as soon as there is a link; returns its number, 0 for an unguaranteed copy.
+    def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> None:
+        """Send a unit as soon as there is a link.
 
         Never refuses, whatever `has_room` says. Transfers go in the urgent or the bulk lane, controls in
         the control lane. Raises KeyError for who is no peer.
