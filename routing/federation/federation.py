@@ -35,6 +35,7 @@ refused_news what peers would not have of it
 own_leaves   what this site says of its own
 saying       what it says of itself, and when
 known_wants  what the others want
+missed       news and wants that were refused: what to ask whom for
 allowance    how often somebody may have something done
 news_allowances  how much of news peers may tell
 reach        how far sites are
