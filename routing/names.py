@@ -34,14 +34,18 @@ _HASH_DIGITS: Final = 16
 _PORT = r"(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})"
 SERVER_PATTERN: Final = rf"(?:[a-z0-9](?:[a-z0-9._-]{{0,251}}[a-z0-9])?|\[[0-9a-f:.]{{2,45}}\])(?::{_PORT})?"
 SERVER_CHARACTERS_MAX: Final = 259  # 253 of the host, and the port
-_ACCOUNT = r"[A-Za-z0-9._+-]{1,64}"
-_CHANNEL = r"[A-Za-z0-9._-]{1,64}"
+ACCOUNT_PATTERN: Final = r"[A-Za-z0-9._+-]{1,64}"
+CHANNEL_PATTERN: Final = r"[A-Za-z0-9._-]{1,64}"
+SMUID_PATTERN: Final = rf"{SERVER_PATTERN}/[0-9a-f]{{12}}-[0-9a-f]{{1,15}}-[0-9a-f]{{1,15}}"
+FEATURE_PATTERN: Final = r"[A-Za-z0-9._-]{1,64}"
+FEATURES_MAX: Final = 64
+"""What a site knows how to do has a word of this pattern; so many may be told at once."""
 
 _is_server = re.compile(SERVER_PATTERN).fullmatch
-_is_account = re.compile(_ACCOUNT).fullmatch
-_is_channel = re.compile(_CHANNEL).fullmatch
-_address = re.compile(f"({_ACCOUNT}):({_CHANNEL})@({SERVER_PATTERN})").fullmatch
-_dead_address = re.compile(rf"dead\.({_ACCOUNT}):({_CHANNEL})@(.+)").fullmatch
+_is_account = re.compile(ACCOUNT_PATTERN).fullmatch
+_is_channel = re.compile(CHANNEL_PATTERN).fullmatch
+_address = re.compile(f"({ACCOUNT_PATTERN}):({CHANNEL_PATTERN})@({SERVER_PATTERN})").fullmatch
+_dead_address = re.compile(rf"dead\.({ACCOUNT_PATTERN}):({CHANNEL_PATTERN})@(.+)").fullmatch
 _smuid = re.compile(f"({SERVER_PATTERN})/([0-9a-f]{{12}})-([0-9a-f]{{1,15}})-([0-9a-f]{{1,15}})").fullmatch
 _is_topic = re.compile(r"[^\s\x00-\x1f\x7f-\x9f/*#>]{1,255}").fullmatch
 _is_cmuid = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]{1,255}").fullmatch

@@ -33,10 +33,11 @@ from daemon.accounts.tokens import TOKEN_EXPECTED, TOKEN_NAME, Token
 from daemon.configuration.config import nearest, read_toml, typed
 from daemon.settings import ConfigError
 from daemon.system import private_files
+from routing.names import ACCOUNT_PATTERN, DEAD_LETTER_PREFIX, SERVER_ACCOUNT
 from routing.quotas import OwnQuotas
 from routing.rights import Rights
 
-ACCOUNT_NAME: Final = re.compile(r"(?!dead\.|smqpd\Z)[A-Za-z0-9._+-]{1,64}")
+ACCOUNT_NAME: Final = re.compile(rf"(?!{re.escape(DEAD_LETTER_PREFIX)}|{SERVER_ACCOUNT}\Z){ACCOUNT_PATTERN}")
 """`dead.` is kept for dead-letter topics: the system topic of an account `dead.ann` would be
 where the dead letters of `ann` go. `smqpd` is the server's own: receipts come from it."""
 

@@ -1,7 +1,5 @@
 """What peers tell, from the bytes that came to inputs of the router."""
 
-from typing import Final
-
 import msgspec
 
 from daemon.control.enquiring import Enquiring
@@ -21,14 +19,12 @@ from daemon.system.log import CONTROL_CHARACTERS
 from routing.door import Door
 from routing.errors import Refusal
 from routing.federation.interest import WANTS_MAX
+from routing.link.codec import REASON_CHARACTERS_MAX
 from routing.names import check_topic, parse_smuid
 from routing.peering.copies import UnitId
 from routing.peering.decisions import DESTINATIONS_WORDS
 from routing.peering.news import SignedNews, read_statement
 from routing.peering.wants import InterestChange
-
-REFUSAL_CHARACTERS_MAX: Final = 400
-"""Of what a peer told, and made no sense: the error may quote all of it."""
 
 
 class Hearing:
@@ -57,7 +53,7 @@ class Hearing:
         try:
             refusal = self._hear(peer, control.kind, control.payload)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Refusal) as error:
-            text = f"{control.kind}: {error}"[:REFUSAL_CHARACTERS_MAX]
+            text = f"{control.kind}: {error}"[:REASON_CHARACTERS_MAX]  # it may quote all that was told
             refusal = text.translate(CONTROL_CHARACTERS)
             self._refusals.log(peer, f"what {peer} told ({refusal})", "it makes no sense")
         self._door.heard(peer, UnitId(arrived.session, control.number), refusal)

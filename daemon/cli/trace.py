@@ -20,6 +20,7 @@ from daemon.terminal.printable import printable
 from routing.errors import Refusal
 from routing.federation.outlook import COME_FROM_THERE, LINK_DOWN
 from routing.names import check_topic
+from routing.numbers import SMALL_MAX
 
 TOPIC = "topic"
 
@@ -64,7 +65,7 @@ class Traced(msgspec.Struct, kw_only=True):
 def topic(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Such as weather.oslo.")],
     depth: Annotated[
-        int, typer.Option(min=-1, max=2**31 - 1, help="Links it may go at most; -1: any number.")
+        int, typer.Option(min=-1, max=SMALL_MAX, help="Links it may go at most; -1: any number.")
     ] = -1,
     delivery: Annotated[Literal["ALL", "ONE"], typer.Option(help="As that of a message.")] = "ALL",
     deliver: Annotated[

@@ -21,7 +21,9 @@ from daemon.configuration.config import read_toml, typed
 from daemon.connections.listen import split_address
 from daemon.settings import ConfigError
 from routing.errors import Refusal
-from routing.names import is_server_name
+from routing.message import DEPTH_UNLIMITED
+from routing.names import SERVER_EXPECTED, is_server_name
+from routing.numbers import Depth
 from routing.patterns import check_pattern
 
 EVERYTHING: Final = ("#",)
@@ -48,12 +50,12 @@ class PeerEntry(msgspec.Struct, frozen=True, kw_only=True):
     ) = None
     allow_in: tuple[str, ...] = EVERYTHING
     allow_out: tuple[str, ...] = EVERYTHING
-    depth_max: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)] = -1
+    depth_max: Depth = DEPTH_UNLIMITED
     flood: bool = False
 
     def __post_init__(self) -> None:
         if not is_server_name(self.name):
-            raise ValueError(f"{self.name!r} is not a server name (a lower-case host, optionally with :port)")
+            raise ValueError(f"{self.name!r} is not {SERVER_EXPECTED}")
         if self.address is not None and not _can_be_dialled(self.address):
             raise ValueError(f"address: {self.address[:80]!r} has a host or a port that cannot be")
         for pattern in (*self.allow_in, *self.allow_out):

@@ -217,7 +217,7 @@ class RunningSite:
 
     def annotated_topics(self, front_end: str) -> list[TopicInfo]:
         """See `daemon.frontend.Site`."""
-        return self.broker.door.view.annotated(protocol)
+        return self.broker.door.view.annotated(front_end)
 
     def allows(self, account: str, right: Right, topic: str) -> bool:
         """See `daemon.frontend.Site`."""

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from routing.names import SERVER_PATTERN
+from routing.names import ACCOUNT_PATTERN, CHANNEL_PATTERN, SERVER_PATTERN, SMUID_PATTERN
 from routing.numbers import SECONDS_MAX
 from routing.queue import COUNTER_BITS
 
@@ -24,13 +24,12 @@ Seconds = Annotated[float, msgspec.Meta(ge=0.0)]
 BirthMs = Annotated[int, msgspec.Meta(ge=0, le=2**48 - 1)]
 """As many as a Smuid has digits for."""
 
-_SMUID: Final = rf"{SERVER_PATTERN}/[0-9a-f]{{12}}-[0-9a-f]{{1,15}}-[0-9a-f]{{1,15}}"
-SmuidText = Annotated[str, msgspec.Meta(pattern=rf"^{_SMUID}\Z")]
-is_smuid: Final = re.compile(_SMUID).fullmatch
+SmuidText = Annotated[str, msgspec.Meta(pattern=rf"^{SMUID_PATTERN}\Z")]
+is_smuid: Final = re.compile(SMUID_PATTERN).fullmatch
 """The same for `Table.checks`: a pattern in a type takes three times as long."""
 
 AddressText = Annotated[
-    str, msgspec.Meta(pattern=rf"^[A-Za-z0-9._+-]{{1,64}}:[A-Za-z0-9._-]{{1,64}}@{SERVER_PATTERN}\Z")
+    str, msgspec.Meta(pattern=rf"^{ACCOUNT_PATTERN}:{CHANNEL_PATTERN}@{SERVER_PATTERN}\Z")
 ]
 TopicText = Annotated[str, msgspec.Meta(pattern=r"^[^\s\x00-\x1f\x7f-\x9f/*#>]+\Z", max_length=300)]
 """As in `routing.names`; those of earlier versions may be longer by what dead letters begin with."""

@@ -27,7 +27,7 @@ from typing import Final, Literal
 import msgspec
 
 from routing.errors import Refusal
-from routing.names import TOPIC_BYTES_MAX, check_topic, is_system_topic
+from routing.names import CHANNEL_PATTERN, TOPIC_BYTES_MAX, check_topic, is_system_topic
 from routing.patterns import check_pattern, is_pattern
 
 DestinationKind = Literal["topic", "queue", "plain", "temporary", "reply"]
@@ -44,7 +44,7 @@ _PREFIXES: Final[dict[str, tuple[DestinationKind, str]]] = {
 }
 """By what a destination begins with: its kind, and what MESSAGE frames have in that place."""
 
-_is_channel = re.compile(r"[A-Za-z0-9._-]{1,64}").fullmatch
+_is_channel = re.compile(CHANNEL_PATTERN).fullmatch
 _is_temporary = re.compile(r"[^\x00-\x1f\x7f]{1,128}").fullmatch
 _has_wildcard = re.compile("[*#>]").search
 

@@ -51,7 +51,7 @@ from routing.link.units import (
     Unknown,
     Welcome,
 )
-from routing.names import check_topic, is_server_name
+from routing.names import FEATURE_PATTERN, FEATURES_MAX, check_topic, is_server_name
 from routing.numbers import NUMBER_MAX, SMALL_MAX, TIME_US_MAX, read_integer
 
 PROTOCOL: Final = "smqp-link"
@@ -63,11 +63,10 @@ RANGES_MAX: Final = 4_000  # in one ACK: they fit into 64 KiB of header lines
 HOPS_MAX: Final = 1_000
 DESTINATIONS_MAX: Final = 256
 DESTINATIONS_CHARACTERS_MAX: Final = 24_000  # beside as many Hops as there may be, in 64 KiB of header lines
-WORDS_MAX: Final = 64
 REASON_CHARACTERS_MAX: Final = 400
 
-_is_word = re.compile(r"[A-Za-z0-9._-]{1,64}").fullmatch
-_is_text = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]{0,400}").fullmatch
+_is_word = re.compile(FEATURE_PATTERN).fullmatch
+_is_text = re.compile(rf"[^\x00-\x08\x0a-\x1f\x7f]{{0,{REASON_CHARACTERS_MAX}}}").fullmatch
 _version = re.compile(r"smqp-link/([0-9]{1,4})\.([0-9]{1,4})").fullmatch
 _OUTCOME: Final[dict[str, TransferOutcome]] = {one: one for one in OUTCOMES}
 
@@ -354,8 +353,8 @@ def in_parts(sites: Sequence[str]) -> list[tuple[str, ...]]:
 
 def _words(text: str) -> tuple[str, ...]:
     words = tuple(word.strip() for word in text.split(",")) if text.strip() else ()
-    if len(words) > WORDS_MAX:
-        raise ValueError(f"more than {WORDS_MAX} words")
+    if len(words) > FEATURES_MAX:
+        raise ValueError(f"more than {FEATURES_MAX} words")
     return tuple(_word(word) for word in words)
 
 
@@ -367,7 +366,7 @@ def _word(text: str) -> str:
 
 def _text(text: str) -> str:
     if _is_text(text) is None:
-        raise ValueError(f"the text is longer than {REASON_CHARACTERS_MAX} characters")
+        raise ValueError(f"the text has more than {REASON_CHARACTERS_MAX} characters, or control characters")
     return text
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from routing.errors import Refusal
 from routing.message import DEPTH_UNLIMITED
-from routing.names import is_server_name
+from routing.names import FEATURE_PATTERN, FEATURES_MAX, is_server_name
 from routing.numbers import Depth, Number
 from routing.peering.leaves import DIGEST_BYTES_MAX, is_digest, write_digest
 
@@ -53,7 +53,7 @@ class LinkNews(msgspec.Struct, frozen=True, omit_defaults=True):
     limits_out: bool = False
 
 
-FeatureWord = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}\Z")]
+FeatureWord = Annotated[str, msgspec.Meta(pattern=rf"^{FEATURE_PATTERN}\Z")]
 
 
 class SiteNews(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,7 +71,7 @@ class SiteNews(msgspec.Struct, frozen=True, omit_defaults=True):
     number: Number
     links: Annotated[tuple[LinkNews, ...], msgspec.Meta(max_length=LINKS_MAX)]
     wants: Annotated[bytes, msgspec.Meta(max_length=DIGEST_BYTES_MAX)] | None = None
-    features: Annotated[tuple[FeatureWord, ...], msgspec.Meta(max_length=64)] = ()
+    features: Annotated[tuple[FeatureWord, ...], msgspec.Meta(max_length=FEATURES_MAX)] = ()
 
     @property
     def version(self) -> Version:

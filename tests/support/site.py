@@ -104,8 +104,8 @@ class BrokerSite:
     async def keep_going(self, what: str, task: Callable[[], Awaitable[object]]) -> None:
         await self.broker.mishaps.keep_going(what, task)
 
-    def annotated_topics(self, protocol: str) -> list[TopicInfo]:
-        return self.broker.door.view.annotated(protocol)
+    def annotated_topics(self, front_end: str) -> list[TopicInfo]:
+        return self.broker.door.view.annotated(front_end)
 
     def allows(self, account: str, right: Right, topic: str) -> bool:
         return self.broker.accounts.rights.allows(account, right, topic)

@@ -13,6 +13,7 @@ import msgspec
 from daemon.frontend import ANNOTATION_BYTES_MAX, Accepts, TopicInfo
 from plugins.xmpp.forms.node_options import NodeOptions
 from plugins.xmpp.forms.stanzas import StanzaError
+from routing.numbers import SMALL_MAX
 
 FRONT_END: Final = "xmpp"
 """The name of its annotations, which is that of its sessions."""
@@ -27,14 +28,18 @@ ListedAffiliation = Literal["owner", "publisher", "publish-only", "member", "out
 JidText = Annotated[str, msgspec.Meta(min_length=1, max_length=JID_CHARACTERS_MAX)]
 
 
+LOCK_S_MIN: Final = 0.1
+LOCK_S_MAX: Final = 604_800
+
+
 class SubscriptionRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """A subscription that waits for an owner; see `known.registry.NodeSubscription`."""
 
     jid: JidText
     accepts: Accepts
-    credit: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+    credit: Annotated[int, msgspec.Meta(ge=1, le=SMALL_MAX)]
     level: Literal["plain", "acknowledged", "assured"]
-    lock_s: Annotated[float, msgspec.Meta(ge=0.1, le=604_800.0)] | None = None
+    lock_s: Annotated[float, msgspec.Meta(ge=LOCK_S_MIN, le=LOCK_S_MAX)] | None = None
     of_bare: bool = False
 
 

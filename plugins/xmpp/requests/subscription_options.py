@@ -7,6 +7,7 @@ import msgspec
 
 from daemon.frontend import Accepts
 from plugins.xmpp.forms.data_forms import SUBSCRIBE_OPTIONS, Field, boolean, form
+from plugins.xmpp.forms.node_record import LOCK_S_MAX, LOCK_S_MIN
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.registry import NodeSubscription
 from plugins.xmpp.known.transfers import QosLevel
@@ -80,8 +81,8 @@ class Options(msgspec.Struct):
                     options.lock_s = read_seconds(value)
                 except Refusal:
                     raise invalid_options(f"{field} is seconds") from None
-                if not 0.1 <= options.lock_s <= 604_800:
-                    raise invalid_options(f"{field} is 0.1 to 604800 seconds")
+                if not LOCK_S_MIN <= options.lock_s <= LOCK_S_MAX:
+                    raise invalid_options(f"{field} is {LOCK_S_MIN} to {LOCK_S_MAX} seconds")
             elif field not in _FIXED:
                 raise invalid_options(f"{field[:100]} is not an option")
             elif boolean(value) is not _FIXED[field]:
