@@ -66,10 +66,11 @@ class Exchange:
         if dropped:
             self._port.dropped(self.peer, dropped)
 
-    def put(self, unit: Transfer | Control, lane: Lane) -> None:
+    def put(self, unit: Transfer | Control, lane: Lane) -> int:
         """See `Links.send`."""
-        self.sender.put(unit, lane, trio.current_time())
+        number = self.sender.put(unit, lane, trio.current_time())
         self._wake()
+        return number
 
     def answer(self, session: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str) -> None:
         """See `Links.acknowledge`."""

@@ -153,9 +153,9 @@ class LinkManager:
         known = self._peers.get(peer)
         return known is not None and known.exchange.sender.has_memory
 
-    def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> None:
+    def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> int:
         """See `Links`."""
-        self._peers[peer].exchange.put(unit, lane)
+        return self._peers[peer].exchange.put(unit, lane)
 
     def acknowledge(
         self, peer: str, session: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""

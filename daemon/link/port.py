@@ -111,8 +111,8 @@ class Links(Protocol):
     def has_memory(self, peer: str) -> bool:
         """Whether an unguaranteed transfer can be sent, if only to wait; else it is to be dropped."""
 
-    def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> None:
-        """Send a unit as soon as there is a link.
+    def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> int:
+        """Send a unit as soon as there is a link; returns its number, 0 for an unguaranteed copy.
 
         Never refuses, whatever `has_room` says. Transfers go in the urgent or the bulk lane, controls in
         the control lane. Raises KeyError for who is no peer.

@@ -44,12 +44,13 @@ class SentUnits:
     def has_memory(self, peer: str) -> bool:
         return True
 
-    def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> None:
+    def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> int:
         if isinstance(unit, Transfer):
             self.texts.append(unit.wire.decode().splitlines()[-1])
             self.lanes.append(lane)
         else:
             self.told.append(unit.kind)
+        return 0
 
     def acknowledge(self, peer: str, session: int, numbers: list[int], outcome: str, reason: str) -> None:
         self.told.append("acknowledgement")
