@@ -216,10 +216,9 @@ class Spreading:
                 known.said_at = max(known.said_at, said_at)
                 if self.wants.lacks(site):  # it came without them before, from one that has not got them
                     others = telling.names
-                refusal = self._take(now, peer, known, buckets)
-                self._wants_changed()
-            for other in others:
-                telling.tell(other, [known])
+                refusal = self._take(now, peer, known, buckets, others)
+            else:
+                telling.tell(peer, [known])
             return refusal
         if said_at < now - self._state.settings.news_kept_s:
             return ""
@@ -239,10 +238,7 @@ class Spreading:
         self._missed.note_news(site)
         news = KnownNews(statement, signed, said_at, peer)
         self._keep(news)
-        refusal = self._take(now, peer, news, buckets)
-        self._wants_changed()
-        telling.tell_all(news)
-        return refusal
+        return self._take(now, peer, news, buckets, telling.names)
 
     def hear_wants(
         self, now: float, peer: str, site: str, version: Version, buckets: Sequence[NumberedBucket]
@@ -251,15 +247,35 @@ class Spreading:
         known = self.known.get(site)
         if known is None or peer not in self._telling:
             return ""
-        refusal = self._take(now, peer, known, buckets)
-        self._wants_changed()
+        refusal = self._take(now, peer, known, buckets, self._telling.names)
         if refusal == UNSIGNED and version != known.statement.version:
             refusal = ""  # they are of earlier news, or of later, which was too much
-        self._telling.tell_all(known)
         return refusal
 
-    def _take(self, now: float, peer: str, known: KnownNews, buckets: Sequence[NumberedBucket]) -> str:
-        """Take buckets of a site; others are told with its news, but of names that were hidden before."""
+    def _take(
+        self,
+        now: float,
+        peer: str,
+        known: KnownNews,
+        buckets: Sequence[NumberedBucket],
+        others: Iterable[str],
+    ) -> str:
+        """Take buckets of a site, and tell others its news with them; why one is refused.
+
+        Raises Refusal where one cannot be read. Others are told then, too, or whoever added it could keep from
+        them what it can only pass on.
+        """
+        try:
+            return self._take_buckets(now, peer, known, buckets)
+        finally:
+            self._wants_changed()
+            for other in others:
+                self._telling.tell(other, [known])
+
+    def _take_buckets(
+        self, now: float, peer: str, known: KnownNews, buckets: Sequence[NumberedBucket]
+    ) -> str:
+        """Take them; others are told with the site's news, but of names that were hidden before."""
         site, refusal = known.statement.site, ""
         if site == self._state.server:
             return ""

@@ -2,22 +2,25 @@
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from routing.errors import Refusal
 from routing.federation.saying import EVERY_S, SPACING_S
 from routing.peering.copies import PeerRules
 from routing.peering.decisions import (
     TellKnownNews,
     TellNews,
 )
+from routing.peering.leaves import NumberedBucket
 from routing.peering.news import (
     NewsVersion,
     Version,
 )
 from tests.routing.federation.test_radius import graphs
 from tests.support.news_site import NewsSite
-from tests.support.notary import said
+from tests.support.notary import said, wanted
 from tests.support.sites import Federation
 
 
@@ -217,3 +220,16 @@ def test_after_links_were_cut_in_the_middle_of_it_all_agree(graph: set[tuple[str
     sites.settle()
     for site in sites.names:
         assert_agreed(sites, sites.ball(site, -1))
+
+
+def test_news_that_comes_with_wants_that_cannot_be_read_is_passed_on() -> None:
+    """Who added them is refused, and could else keep from others what it can only pass on."""
+    site = NewsSite("m", "b")
+    wants = wanted("t")
+    site.spreading.hear(site.now, "b", said("x", 1, "b", "m", wants=wants), 0.0, wants)
+    assert ("m", "x") in site.told()
+    spoiled = NumberedBucket(wants[0].index, b"\xc1")
+    with pytest.raises(Refusal, match="cannot be read"):
+        site.spreading.hear(site.now, "m", said("x", 2, "b", wants=wants), 0.0, [spoiled])
+    assert site.knows("x") == (1, 2)
+    assert ("b", "x") in site.told()
