@@ -3,12 +3,12 @@
 from daemon.operating.federation import KnownSite
 from routing.federation.outlook import Outlook
 from routing.federation.reach import distances
-from routing.peering.news import LinkNews
+from routing.federation.saying import link_news
 
 
 def known_sites(server: str, outlook: Outlook, now: float) -> list[KnownSite]:
     """All sites, the nearest first; those that are only named as peers, too. `now` is site time."""
-    own = tuple(LinkNews(name, peer.up) for name, peer in sorted(outlook.peers.items()))
+    own = tuple(link_news(peer) for _, peer in sorted(outlook.peers.items()))
     reached = distances(server, (link.peer for link in own if link.up), outlook.news)
     named = {link.peer for news in outlook.news.values() for link in news.statement.links}
     out = []

@@ -146,7 +146,7 @@ class Saying:
         self.due_at = now + EVERY_S
         if self._notary is None or not any(peer.up for peer in self._peers.values()):
             return None  # the first link that comes up makes it due again
-        links = tuple(_link_news(peer) for _, peer in sorted(self._peers.items()))
+        links = tuple(link_news(peer) for _, peer in sorted(self._peers.items()))
         self._leaves.set_rules({name: peer.rules for name, peer in self._peers.items()})
         due_at = NEVER
         if self._said is not None and not self._is_stale:
@@ -216,7 +216,8 @@ def pieces(signed: SignedNews) -> float:
     return max(signed.size / PIECE_BYTES, 1.0)
 
 
-def _link_news(peer: Peer) -> LinkNews:
+def link_news(peer: Peer) -> LinkNews:
+    """What this site says of its link with a peer."""
     rules = peer.rules
     return LinkNews(
         peer.name,

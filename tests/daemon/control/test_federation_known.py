@@ -7,9 +7,14 @@ from typing import Any
 
 import trio
 
+from daemon.control.federation import known_sites
+from routing.peering.copies import PeerRules
+from tests.routing.federation.test_destinations import know_all
 from tests.support.operator import Operator
 from tests.support.patience import PATIENCE_S
 from tests.support.real_sites import RealSites, real_sites
+from tests.support.sites import Federation
+
 
 Known = dict[str, tuple[int | None, dict[str, bool]]]
 """By site: hops, and its links, up or down."""
@@ -105,3 +110,18 @@ async def who_is_revoked_is_forgotten(sites: RealSites, alpha: Operator) -> None
     await sites["alpha"].logs("forgot the news of gamma: its certificate is revoked")
     told = await shown(alpha)
     assert (told["gamma"]["age_s"], told["gamma"]["links"]) == (None, [])
+
+
+def test_a_site_shows_its_own_links_as_others_see_them() -> None:
+    sites = Federation({("a", "b")}, rules={("a", "b"): PeerRules(flood=True, depth_max=3)})
+    know_all(sites)
+    seen = [
+        next(
+            one.links
+            for one in known_sites(name, sites.routers[name].federation.outlook, sites.now)
+            if one.site == "a"
+        )
+        for name in "ab"
+    ]
+    assert seen[0] == seen[1]
+    assert (seen[0][0].flood, seen[0][0].depth_max) == (True, 3)
