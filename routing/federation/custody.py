@@ -12,8 +12,9 @@ not told yet, on a link that has come up, what it wants now.
 
 Where the next site on the way is down, the message waits for it, unless it can go round by a site that has
 not had it. A way back is taken only if it is the nearest of all, up or down: what is told of interest stays
-true while a link is down, so the site that it came from would send it here again, and so on for ever. Each
-handover is to a new site or to a nearer one, so a message comes to rest.
+true while a link is down, so the site that it came from would send it here again, and so on for ever. By news
+a way over a link that is down is none once this site has said so, and the message goes back to where another
+begins. Where a site does not hear that, it may come here again, but no more than `CROSSINGS_MAX` times.
 
 A peer that would not have a message may have it later: it had no room, or its rules or accounts have changed.
 So of each topic one is offered to it again now and then, and two more for each that it takes: a peer with
@@ -22,6 +23,7 @@ room soon has them all, and one without is asked for little.
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
+from typing import Final
 
 from routing.decisions import Record
 from routing.delivery import Deliveries
@@ -35,6 +37,9 @@ from routing.peering.decisions import Send, StoreCopy
 from routing.queue import GONE, GROUPED, GUARANTEED, RECEIPT, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
+
+CROSSINGS_MAX: Final = 64
+"""Times that a message goes back over one link: who may take it comes and goes, but seldom so often."""
 
 
 class Custody:
@@ -115,8 +120,9 @@ class Custody:
             had_it = name in copy.hops
             if had_it and keeps is None:
                 keeps = self._state.matching.is_taken(topic, "ONE") or self._still_says(topic.name)
-            if not (had_it and keeps):
-                found.append((had_it or not peer.up, distance, not peer.up, had_it, name))
+            if had_it and (keeps or self._crossing(copy, name) > CROSSINGS_MAX):
+                continue
+            found.append((had_it or not peer.up, distance, not peer.up, had_it, name))
         if not found:
             return None
         nearest = self._forwarding.peers[min(found)[-1]]

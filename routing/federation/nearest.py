@@ -4,8 +4,9 @@ News says who wants what, and which links there are; what follows from that nobo
 know it tell each other of wants only what it does not explain, see `interest`.
 
 Over sites that say something of themselves, and links whose rules and `depth_max` let a message pass, but
-not back over this site. A message of mode ONE goes only over links that are up at both ends; others wait
-before one that is down.
+not back over this site. A message of mode ONE goes only over links that are up at both ends, and not by a
+peer whose link is down once the news of this site says so; one for an account likewise, where there is such a
+way. Others wait before a link that is down.
 """
 
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
@@ -251,16 +252,23 @@ class NearestByNews:
         return self._topology.wants.wanting_by_name(kind, name)
 
     def _distances(self, want: Want, sites: Collection[str]) -> dict[str, int]:
-        """From the sites to all peers, or from the peers to all sites, whatever is less work."""
         if not sites:
             return {}
-        shut, ways, is_one = self._shut(want), self._topology.ways, want[0] == "ONE"
+        found = self._distances_over(want, sites, up=want[0] != "ALL")
+        if not found and want[0] == "SERVER":
+            return self._distances_over(want, sites, up=False)
+        return found
+
+    def _distances_over(self, want: Want, sites: Collection[str], *, up: bool) -> dict[str, int]:
+        """From the sites to all peers, or from the peers to all sites, whatever is less work."""
+        shut, ways, is_said_down = self._shut(want), self._topology.ways, self._topology.is_said_down
         peers = [peer for peer in self.peers if (self._server, peer) not in shut]
+        if up:
+            peers = [peer for peer in peers if not is_said_down(peer)]
         found = {peer: 0 for peer in peers if peer in sites}
-        others = [peer for peer in peers if peer not in found]
+        others, is_bounded = [peer for peer in peers if peer not in found], want[0] != "SERVER"
         if len(sites) <= len(others):
-            is_bounded = want[0] != "SERVER"
-            towards = [ways.towards(site, shut, up=is_one, is_bounded=is_bounded) for site in sites]
+            towards = [ways.towards(site, shut, up=up, is_bounded=is_bounded) for site in sites]
             nearest = (min((each[peer] for each in towards if peer in each), default=None) for peer in others)
             known = [
                 (peer, distance)
@@ -268,7 +276,9 @@ class NearestByNews:
                 if distance is None or not is_bounded or ways.may_go_on(peer, distance)
             ]
         else:
-            known = [(peer, self._distance(peer, want, sites, shut)) for peer in others]
+            reached = (ways.beyond(peer, shut, up=up, is_bounded=is_bounded) for peer in others)
+            nearest = (min((each[site] for site in sites if site in each), default=None) for each in reached)
+            known = list(zip(others, nearest, strict=True))
         found.update((peer, distance) for peer, distance in known if distance is not None)
         return found
 

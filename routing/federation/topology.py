@@ -51,6 +51,13 @@ class Topology:
         self.version += 1
         self._ways = None
 
+    def is_said_down(self, peer: str) -> bool:
+        """Whether the link with a peer is down, and news of this site says so: others count on it no more."""
+        known = self._news.get(self._server)
+        if known is None or self._peers[peer].up:
+            return False
+        return any(link.peer == peer and not link.up for link in known.statement.links)
+
     def wants_changed(self) -> None:
         """Tell the listeners what sites want now, or which rules they tell."""
         touched = self.wants.take_touched()

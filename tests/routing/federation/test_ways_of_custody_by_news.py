@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from routing.federation.custody import CROSSINGS_MAX
+from routing.peering.decisions import TellNews
 from routing.peering.news import DESTINATIONS
 from tests.routing.federation.test_destinations import know_all
 from tests.support.sites import Federation
@@ -89,6 +91,77 @@ def test_one_rests_where_a_site_stops_and_its_peers_may_not_say_so_yet(seed: int
     sites.join("b", "t")
     after(sites)
     assert sites.delivered == {("t", "m"): 1}
+
+
+SQUARE = {("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")}
+
+
+@pytest.mark.parametrize("topic", ["jobs", "x:reader@c"])
+@pytest.mark.parametrize("seed", range(5))
+def test_one_that_finds_the_link_before_it_gone_goes_back_and_round(topic: str, seed: int) -> None:
+    """Those who sent it on did not know so."""
+    sites = RestingFederation(SQUARE, seed)
+    know_all(sites)
+    sites.subscribe("c", topic, accepts="ONE")
+    after(sites)
+    sites.publish("a", topic=topic, depth=-1, delivery="ONE")
+    by = "b" if sites.bulk["a", "b"] else "d"
+    sites.cut(by, "c")
+    after(sites)
+    assert sites.delivered == {("c", "m"): 1}
+    assert [record[0] for record in sites.records_of("m", "received")] == [
+        by,
+        "a",
+        {"b": "d", "d": "b"}[by],
+        "c",
+    ]
+
+
+@pytest.mark.parametrize("gone", ["b", "d"])
+def test_a_reply_goes_by_links_that_are_up(gone: str) -> None:
+    sites = RestingFederation(SQUARE)
+    know_all(sites)
+    sites.subscribe("c", "x:reader@c")
+    sites.cut(gone, "c")
+    after(sites)
+    sites.publish("a", topic="x:reader@c")
+    sites.settle()
+    assert sites.delivered == {("c", "m"): 1}
+    assert gone not in [record[0] for record in sites.records_of("m", "received")]
+
+
+def test_a_reply_that_has_no_way_waits_before_the_link_that_is_down() -> None:
+    sites = RestingFederation({("a", "b"), ("b", "c")})
+    know_all(sites)
+    sites.subscribe("c", "x:reader@c")
+    sites.cut("b", "c")
+    after(sites)
+    sites.publish("a", topic="x:reader@c")
+    after(sites)
+    assert held(sites, "b") == ["x:reader@c"]
+    sites.join("b", "c")
+    after(sites)
+    assert sites.delivered == {("c", "m"): 1}
+
+
+def test_one_that_goes_to_and_fro_comes_to_rest() -> None:
+    """Neither hears from the other that its link with who takes it is gone."""
+    sites = Federation({("a", "b"), ("a", "t"), ("b", "t")})
+    know_all(sites)
+    sites.subscribe("t", accepts="ONE")
+    after(sites)
+    sites.cut("a", "t")
+    sites.cut("b", "t")
+    sites.pass_time(3.0)
+    sites.publish("a", depth=-1, delivery="ONE")
+    for _ in range(10 * CROSSINGS_MAX):
+        for units in sites.control.values():
+            heard = [unit for unit in units if not isinstance(unit, TellNews)]
+            units.clear()
+            units.extend(heard)
+        sites.settle(1)
+    assert sites.transfers == 2 * CROSSINGS_MAX
+    assert held(sites, "a") + held(sites, "b") == ["t"]
 
 
 # -- when a way is there ------------------------------------------------------------------------------
