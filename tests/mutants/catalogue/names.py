@@ -90,4 +90,11 @@ MUTATIONS = [
         new="if False:",
         tests=("tests/routing/link/test_agreement.py::test_the_arbiter_judges_by_what_it_holds",),
     ),
+    Mutation(
+        name="every topic with an @ in its name is taken for a system topic",
+        file="routing/system_topics.py",
+        old="if owner is None and not wants_receipt:",
+        new="if False:",
+        tests=("tests/daemon/broker/test_transaction.py::test_a_topic_with_an_at_sign_is_no_system_topic",),
+    ),
 ]

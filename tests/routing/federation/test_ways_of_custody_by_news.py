@@ -298,3 +298,18 @@ def test_one_does_not_go_to_and_fro_while_a_link_that_has_come_up_is_not_told_ye
         sites.pass_time(0.02)
     after(sites)
     assert sites.transfers - before <= 3
+
+
+def test_one_waits_at_a_site_that_is_told_of_wants_until_a_way_is_up() -> None:
+    sites = RestingFederation({("a", "b"), ("b", "c"), ("o", "a")}, older=("o",))
+    know_all(sites)
+    sites.subscribe("c", accepts="ONE")
+    after(sites)
+    sites.cut("b", "c")
+    after(sites)
+    sites.publish("o", depth=-1, delivery="ONE")
+    after(sites)
+    assert held(sites, "o") == ["t"]
+    sites.join("b", "c")
+    after(sites)
+    assert sites.delivered == {("c", "m"): 1}
