@@ -262,8 +262,8 @@ class Spreading:
     ) -> str:
         """Take buckets of a site, and tell others its news with them; why one is refused.
 
-        Raises Refusal where one cannot be read. Others are told then, too, or whoever added it could keep from
-        them what it can only pass on.
+        Raises Refusal where one cannot be read. Others are told then, too, or whoever added it could keep
+        from them what it can only pass on.
         """
         try:
             return self._take_buckets(now, peer, known, buckets)

@@ -15,7 +15,6 @@ from tests.support.patience import PATIENCE_S
 from tests.support.real_sites import RealSites, real_sites
 from tests.support.sites import Federation
 
-
 Known = dict[str, tuple[int | None, dict[str, bool]]]
 """By site: hops, and its links, up or down."""
 
