@@ -14,6 +14,7 @@ from daemon.operating.federation import KnownSite, link_remarks, links_between
 from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import JsonOption, show_table
 from routing.durations import duration
+from routing.peering.news import why_silent
 
 
 def federation(
@@ -62,7 +63,7 @@ def _show(found: list[KnownSite]) -> None:
         typer.echo("+ of these it is not known yet what else they want")
     for site in found:
         if site.age_s is None and site.hops != 0:
-            typer.echo(f"{site.site} says nothing of itself: its smqpd is too old, or it has not been heard")
+            typer.echo(why_silent(site.site))
 
 
 def _with(peer: str, remarks: str) -> str:

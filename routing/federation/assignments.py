@@ -6,7 +6,7 @@ import msgspec
 
 from routing.federation.itineraries import Itineraries
 from routing.federation.topology import Topology
-from routing.peering.news import KnownNews
+from routing.peering.news import KnownNews, why_silent
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -116,5 +116,5 @@ class Assignments:
 
     def _why_not_known(self, site: str) -> str:
         if site not in self._news:
-            return f"{site} says nothing of itself: its smqpd is too old, or it has not been heard"
+            return why_silent(site)
         return f"the smqpd of {site} is too old"

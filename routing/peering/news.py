@@ -79,6 +79,14 @@ class SiteNews(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.boot, self.number
 
 
+def why_silent(site: str) -> str:
+    """What may be the reason that nothing is known of a site but what its peers say, for people."""
+    return (
+        f"{site} says nothing of itself that is taken here: its smqpd is too old, it has not been heard, or its"
+        " news is refused, as the log says then"
+    )
+
+
 class SignedNews(msgspec.Struct, frozen=True):
     """News as it travels, and as it is kept.
 

@@ -94,7 +94,7 @@ async def test_each_site_has_a_line_and_one_without_a_way_is_exit_code_1(running
     assert gamma == "gamma.example 2 - - - -"
     assert missing == "+ of these it is not known yet what else they want"
     assert ipv6.startswith("[2001:db8::1] no way beta.example:720 ")
-    assert silent.startswith("gamma.example says nothing of itself: ")
+    assert silent.startswith("gamma.example says nothing of itself that is taken here: ")
 
 
 async def test_links_are_shown_as_both_ends_say_they_are(running: Running) -> None:

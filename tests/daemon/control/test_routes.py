@@ -3,6 +3,7 @@
 from daemon.control.routes import routes
 from daemon.operating.federation import Route
 from routing.peering.copies import PeerRules
+from routing.peering.news import why_silent
 from tests.routing.federation.test_destinations import know_all
 from tests.support.sites import Federation
 
@@ -124,7 +125,5 @@ def test_where_one_knows_no_destinations_it_is_said_who() -> None:
     know_all(sites)
     found = to_all(sites, "a")
     assert {route.destinations for route in found.values()} == {()}
-    assert {route.why_unnamed for route in found.values()} == {
-        "d says nothing of itself: its smqpd is too old, or it has not been heard"
-    }
+    assert {route.why_unnamed for route in found.values()} == {why_silent("d")}
     assert {peer: route.why for peer, route in found.items()} == {"b": "", "d": "nobody there wants it"}
