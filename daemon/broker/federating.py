@@ -199,7 +199,9 @@ class Federating:
                 waiting.popleft()
                 entry = send.copy.entry
                 stored = found[entry.id] or loaded.get(entry.id)
-                if stored is not None and not entry.flags & (GONE | EXPIRED) and _is_still_due(send):
+                # the rules of the peer may have changed meanwhile
+                is_due = not entry.flags & (GONE | EXPIRED) and send.copy.unanswered(peer) is not None
+                if is_due and stored is not None:
                     self._transfer(send, stored.wire)
 
     def _acknowledge(self, d: AcknowledgeUnit) -> None:
@@ -402,9 +404,3 @@ class Federating:
         while self._door.view.untaken >= BACKLOG_MAX:
             self._room = trio.Event()
             await self._room.wait()
-
-
-def _is_still_due(send: Send) -> bool:
-    """Whether the peer is still to have it: its rules may have changed meanwhile."""
-    forward = send.copy.forwards.get(send.peer)
-    return forward is not None and forward.unacknowledged > 0

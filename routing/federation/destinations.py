@@ -323,8 +323,8 @@ class Destinations:
     @staticmethod
     def _note_settled(copy: Copy, site: str, open: Open) -> None:
         """A question may be on its way that is for this one, too: it stays so if it has to be repeated."""
-        forward = copy.forwards.get(open.via)
-        if forward is None or not forward.unacknowledged or not forward.query or open.is_late:
+        forward = copy.unanswered(open.via)
+        if forward is None or not forward.query or open.is_late:
             return
         if site not in forward.settled:
             forward.settled += (site,)

@@ -248,7 +248,7 @@ class Federation:
         for copy in list(self._crossing.by_id.values()):
             if copy.entry.flags & ONE or peer.may_go(copy.entry.topic.name):
                 continue
-            if (forward := copy.forwards.get(peer.name)) is not None and forward.unacknowledged:
+            if copy.unanswered(peer.name) is not None:
                 self._forget_forward(copy, peer.name, now)
         for topic in list(self._crossing.by_topic):
             self.destinations.pull(peer, topic)

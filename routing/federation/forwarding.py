@@ -273,8 +273,8 @@ class Forwarding:
             self._put_off[peer].discard(copy.entry.id)
             if not self._put_off[peer]:
                 del self._put_off[peer]
-            if peer in copy.forwards and _is_unanswered(copy, peer):
-                self._repeat(copy, peer, copy.forwards[peer])
+            if (forward := copy.unanswered(peer)) is not None:
+                self._repeat(copy, peer, forward)
 
     def take_back(self, copy: Copy, peer: str) -> list[int]:
         """Transfers that have not gone to a peer are not to go any more.
@@ -303,8 +303,8 @@ class Forwarding:
     def acknowledged(self, peer: str, entry_id: int, answered: Answered) -> Copy | None:
         """A peer has answered for a copy; returns it once nothing at that peer is outstanding."""
         copy = self._crossing.by_id.get(entry_id)
-        forward = copy.forwards.get(peer) if copy is not None else None
-        if copy is None or forward is None or not forward.unacknowledged:
+        forward = copy.unanswered(peer) if copy is not None else None
+        if copy is None or forward is None:
             return None
         forward.unacknowledged -= 1
         if forward.unacknowledged:
@@ -329,7 +329,7 @@ class Forwarding:
         What was asked of others, and the peer is the way to now, goes before what has come since.
         """
         held = self._crossing.by_id.values()
-        for copy in in_order([copy for copy in held if _is_unanswered(copy, peer)]):
+        for copy in in_order([copy for copy in held if copy.unanswered(peer) is not None]):
             if copy.entry.flags & ONE or not self._is_put_off(copy, peer):
                 self._repeat(copy, peer, copy.forwards[peer])
 
@@ -394,8 +394,3 @@ class Forwarding:
         if arrival.unit is not None:
             answer = AcknowledgeUnit(arrival.peer, arrival.unit, outcome, reason, entry_id, arrival)
             self._state.out.append(answer)
-
-
-def _is_unanswered(copy: Copy, peer: str) -> bool:
-    forward = copy.forwards.get(peer)
-    return forward is not None and forward.unacknowledged > 0

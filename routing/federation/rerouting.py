@@ -83,8 +83,7 @@ class Rerouting:
                 del self._come_up[name]
 
     def _compare_with(self, peer: Peer, copy: Copy) -> None:
-        forward = copy.forwards.get(peer.name)
-        is_answered = forward is None or not forward.unacknowledged
+        is_answered = copy.unanswered(peer.name) is None
         is_free = False
         for open in copy.destinations.values():
             if peer.name in open.refused:
@@ -211,8 +210,8 @@ class Rerouting:
     def _give_up_waiting(self, copy: Copy) -> None:
         """Who has no room for a copy, or no disk, is no way to others for now."""
         for open in copy.destinations.values():
-            forward, peer = copy.forwards.get(open.via), self._forwarding.peers.get(open.via)
-            if forward is None or not forward.unacknowledged or peer is None or not peer.up:
+            peer = self._forwarding.peers.get(open.via)
+            if peer is None or not peer.up or copy.unanswered(open.via) is None:
                 open.waited = 0
                 continue
             open.waited += 1

@@ -137,6 +137,11 @@ class Copy(msgspec.Struct):
     is_stale: bool = False
     reserved: int = 0
 
+    def unanswered(self, peer: str) -> Forward | None:
+        """What was sent to a peer that it has not answered yet; None where there is nothing."""
+        forward = self.forwards.get(peer)
+        return forward if forward is not None and forward.unacknowledged else None
+
     def via(self, peer: str) -> list[str]:
         """The destinations that a peer is to see to."""
         return [site for site, open in self.destinations.items() if open.via == peer]

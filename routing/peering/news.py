@@ -82,8 +82,8 @@ class SiteNews(msgspec.Struct, frozen=True, omit_defaults=True):
 def why_silent(site: str) -> str:
     """What may be the reason that nothing is known of a site but what its peers say, for people."""
     return (
-        f"{site} says nothing of itself that is taken here: its smqpd is too old, it has not been heard, or its"
-        " news is refused, as the log says then"
+        f"{site} says nothing of itself that is taken here: its smqpd is too old, it has not been heard, or"
+        " its news is refused, as the log says then"
     )
 
 
