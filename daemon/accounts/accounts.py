@@ -98,6 +98,11 @@ class _Pair(msgspec.Struct, eq=False):
         self.used_until -= GUESS_S
 
 
+def wrong_login() -> Refusal:
+    """The same for who is not there, who is disabled and who has another password, or it would tell which."""
+    return Refusal(Refusal.BAD_LOGIN, "account or password is wrong")
+
+
 class Accounts:
     """The accounts of a site, as the file says or, where that went bad, as it last said."""
 
@@ -202,7 +207,7 @@ class Accounts:
         if not right:
             pair.note_wrong(mark, phc)
         await trio.sleep_until(max(began + pair.failed(), trio.current_time()))
-        raise Refusal(Refusal.BAD_LOGIN, "account or password is wrong")
+        raise wrong_login()
 
     async def authenticate_token(self, token: str, remote: str) -> tuple[Identity, str]:
         """Whose token it is, and what that is called. Raises Refusal (bad-login), as late as for passwords.

@@ -17,7 +17,7 @@ from typing import Final
 import trio
 
 from daemon import frontend
-from daemon.accounts.accounts import Accounts
+from daemon.accounts.accounts import Accounts, wrong_login
 from daemon.broker.account_use import AccountUse
 from daemon.broker.bodies import Bodies
 from daemon.broker.browsing import Browsing
@@ -212,7 +212,7 @@ class Broker:
         if self.draining or self._closing:
             raise Refusal(Refusal.NOT_AVAILABLE, "the site is stopping")
         if not self.accounts.enabled(identity.account):
-            raise Refusal(Refusal.BAD_LOGIN, "account or password is wrong")
+            raise wrong_login()
         self.account_use.begin_session(identity.account)
         self._session_ids += 1
         session = BrokerSession(self, self._session_ids, identity.account, channel, protocol, remote)

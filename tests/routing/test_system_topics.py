@@ -8,7 +8,7 @@ from routing.errors import Refusal
 from routing.names import dead_letter_topic
 from tests.support.one_router import Client, Site
 
-ADA, BOB, CYD = "ada:desk@a.example", "bob:desk@a.example", "cyd:desk@a.example"
+ADA, BOB = "ada:desk@a.example", "bob:desk@a.example"
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from tests.support.process import PRETENCES, daemon, environment
 from tests.support.running import RunningSite, message
 from tests.support.terminal import CTRL_C, terminal
 
-CTRL_Z = b"\x1a"
 ON, OFF = "\x1b[?1049h", "\x1b[?1049l"
 """The terminal shows another screen, and again what it showed before."""
 CURSOR = "\x1b[?25h"
