@@ -132,19 +132,21 @@ def problem(latest: Column, servers: tuple[str, ...]) -> Column:
         & (f.coalesce(f.length(record["pattern"]), f.lit(0)) <= schema.NAME_CHARS_MAX)
         & ~f.coalesce(f.contains(record["pattern"], f.lit(" ")), f.lit(False))
         & (f.coalesce(f.size(record["hops"]), f.lit(0)) <= schema.HOPS_MAX)
+        & _are_names(record["hops"])
+        & _are_names(record["destinations"])
     )
     counted = (
-        (record["record"] >= 0)
-        & (record["boot"] >= 0)
-        & (f.coalesce(record["attempt"], f.lit(0)) >= 0)
-        & (f.coalesce(record["crossing"], f.lit(0)) >= 0)
-        & f.coalesce(record["size"], f.lit(0)).between(0, schema.SIZE_MAX)
+        (f.coalesce(record["size"], f.lit(0)) <= schema.SIZE_MAX)
         & _in_bounds(record, t.LongType(), schema.LONG_MAX)
         & _in_bounds(record, t.IntegerType(), schema.INT_MAX)
     )
+    worded = f.coalesce(record["mode"], f.lit("ALL")).isin("ONE", "ALL") & f.coalesce(
+        record["outcome"], f.lit("")
+    ).isin("", *schema.OUTCOMES)
     linked = record["event"].isin("received", "forwarded", "duplicate", "loop", "depth")
     placed = ~linked | (f.length(f.coalesce(record["peer"], f.lit(""))) > 0)
-    sound = record["event"].isin(*schema.EVENTS) & short & counted & placed & f.col("birth_us").isNotNull()
+    born = f.col("birth_us").isNotNull()
+    sound = record["event"].isin(*schema.EVENTS) & worded & short & counted & placed & born
     timely = record["time_us"].between(f.lit(schema.EARLIEST_US), latest) & f.col("birth_us").between(
         f.lit(schema.EARLIEST_US), latest
     )
@@ -162,8 +164,22 @@ def problem(latest: Column, servers: tuple[str, ...]) -> Column:
 
 
 def _in_bounds(record: Column, kind: t.DataType, most: int) -> Column:
-    numbers = [record[field.name] for field in schema.RECORD.fields if field.dataType == kind]
-    return f.greatest(*numbers, f.lit(0)).between(0, most) & f.least(*numbers, f.lit(0)).between(-most, 0)
+    """Whether the numbers of a kind are ones that a `HopRecord` may hold."""
+    names = {field.name for field in schema.RECORD.fields if field.dataType == kind}
+    from_minus_one = [record[name] for name in sorted(names.intersection(schema.FROM_MINUS_ONE))]
+    from_zero = [record[name] for name in sorted(names.difference(schema.FROM_MINUS_ONE))]
+    return (
+        (f.greatest(*from_zero, *from_minus_one, f.lit(0)) <= most)
+        & (f.least(*from_zero, f.lit(0)) >= 0)
+        & (f.least(*from_minus_one, f.lit(0)) >= -1)
+    )
+
+
+def _are_names(names: Column) -> Column:
+    """Whether there is neither a null in an array nor an empty name: where there is a null, Spark answers
+    null to what an array contains.
+    """
+    return f.coalesce(~f.array_contains(names, f.lit("")), names.isNull())
 
 
 def records(lines: DataFrame) -> DataFrame:

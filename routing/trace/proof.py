@@ -3,9 +3,9 @@
 The states are those that the jobs have found; the words are those of `smqpd why`, from the same records.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -41,36 +41,61 @@ class Proof:
     deliveries: tuple[Delivery, ...] = ()
 
 
-def hop_records(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[HopRecord]]:
-    """Rows of the table of records as records, by server and in their order; each once."""
+@dataclass(frozen=True)
+class MessageRecords:
+    """What the table of records has of one message, by server.
+
+    Attributes:
+        by_server: in their order; each once.
+        unread: how many rows are none, as those of earlier versions, which believed more, may be.
+    """
+
+    by_server: dict[str, list[HopRecord]]
+    unread: Counter[str] = field(default_factory=Counter)
+
+
+def hop_records(rows: Iterable[Mapping[str, Any]]) -> MessageRecords:
+    """Rows of the table of records, all of one message, as records."""
     known = {field.name for field in msgspec.structs.fields(HopRecord)}
     found: dict[str, dict[tuple[int, int], HopRecord]] = defaultdict(dict)
+    unread: Counter[str] = Counter()
     for row in rows:
         fields = {name: value for name, value in row.items() if name in known and value is not None}
-        record = msgspec.convert(fields, HopRecord)
-        found[record.server].setdefault((record.boot, record.record), record)
-    return {
+        try:
+            record = msgspec.convert(fields, HopRecord)
+        except msgspec.ValidationError:
+            unread[row["server"]] += 1
+        else:
+            found[record.server].setdefault((record.boot, record.record), record)
+    by_server = {
         server: sorted(records.values(), key=lambda record: record.record)
         for server, records in sorted(found.items())
     }
+    return MessageRecords(by_server, unread)
 
 
 def proofs(
-    route: Mapping[str, Any], records: Mapping[str, list[HopRecord]], logs: Mapping[str, Mapping[str, Any]]
+    route: Mapping[str, Any], records: MessageRecords, logs: Mapping[str, Mapping[str, Any]]
 ) -> list[Proof]:
     """For each copy of a route, as the table has it, what is proven, the worst first.
 
-    `records`: of the message, as from `hop_records`; `logs`: rows of the table coverage, by server.
+    `records`: of the message; `logs`: rows of the table coverage, by server. Servers that have no copy, and
+    records that cannot be read, are among them: there may be one.
     """
     found = [
         Proof(
             copy["server"],
             copy["state"],
             _sentence(copy, records, logs.get(copy["server"], {})),
-            _deliveries(records.get(copy["server"], [])),
+            _deliveries(records.by_server.get(copy["server"], [])),
         )
         for copy in route["copies"]
     ]
+    told = {proof.server for proof in found}
+    for server in records.unread.keys() - told:
+        found.append(
+            Proof(server, "unknown", f"Whether it was here is not known: {_unread(records, server)}.")
+        )
     return sorted(found, key=lambda proof: (GRAVITY.index(proof.state), proof.server))
 
 
@@ -88,34 +113,50 @@ def _deliveries(records: list[HopRecord]) -> tuple[Delivery, ...]:
     )
 
 
-def judged(records: list[HopRecord], log: Mapping[str, Any]) -> fate.Fate:
-    """The fate that one server's records tell of, doubted where some may be missing: see `ends.states`."""
+def judged(records: list[HopRecord], log: Mapping[str, Any], unread: str = "") -> fate.Fate:
+    """The fate that one server's records tell of, doubted where some may be missing: see `ends.states`.
+
+    `unread`: which of them cannot be read, in words.
+    """
     begins = [record.record for record in records if record.event in BEGINS]
     complete_from = log.get("complete_from") or 0
     whole = bool(begins) and max(begins) >= complete_from
-    return fate.judge(records, None, "" if whole else _lacks(log))
+    return fate.judge(records, None, unread or ("" if whole else _lacks(log)))
 
 
-def _sentence(copy: Mapping[str, Any], records: Mapping[str, list[HopRecord]], log: Mapping[str, Any]) -> str:
+def _sentence(copy: Mapping[str, Any], records: MessageRecords, log: Mapping[str, Any]) -> str:
     server = copy["server"]
     claims = [
         f"{record.peer} has acknowledged it to {record.server}, {moment(record.time_us)} by the clock of"
         f" {record.server} (its record {record.record})"
-        for other in records.values()
+        for other in records.by_server.values()
         for record in other
         if record.event == "forwarded" and record.peer == server and record.outcome in TAKEN
     ]
-    own = records.get(server, [])
+    own = records.by_server.get(server, [])
     if copy["state"] == "lost":
         claim = claims[0] if claims else f"{server} has acknowledged it"
         return (
             f"{claim}. Of the log of {server} no record is missing between those of what it answered before"
             " and after, and none of them is of this message: it was lost there."
         )
+    unread = _unread(records, server)
     if own:
-        return judged(own, log).verdict
+        found = judged(own, log, unread)
+        passed_over = f" Passed over: {unread}." if unread and found.ended is not None else ""
+        return found.verdict + passed_over
     had_it = f"{claims[0]}" if claims else "records of others tell that it was there"
-    return f"{had_it}; what became of it is not known: {_lacks(log)}."
+    if unread and not claims:
+        had_it = "its own records tell that it was there"
+    return f"{had_it}; what became of it is not known: {unread or _lacks(log)}."
+
+
+def _unread(records: MessageRecords, server: str) -> str:
+    count = records.unread[server]
+    if not count:
+        return ""
+    what = "1 record of it here holds" if count == 1 else f"{count} records of it here hold"
+    return f"{what} what no record can"
 
 
 def _lacks(log: Mapping[str, Any]) -> str:

@@ -26,7 +26,10 @@ HOPS_MAX: Final = 4_096
 LONG_MAX: Final = 1 << 53
 INT_MAX: Final = 1 << 30
 SIZE_MAX: Final = 1 << 40
-"""Numbers of a record, above or below zero: what is larger no daemon writes, and sums of it end a job."""
+"""Numbers of a record: what is larger no daemon writes, and sums of it end a job."""
+
+FROM_MINUS_ONE: Final = ("depth", "expires_us")
+"""All other numbers of a record begin with zero."""
 
 EARLIEST_US: Final = 1_577_836_800_000_000
 """2020-01-01: no hop log is older, so an earlier time is a wrong one."""

@@ -106,6 +106,36 @@ def test_what_is_no_record_is_set_aside_and_harms_no_other(checked: Any, content
     assert found == [None, reason, None]
 
 
+def test_what_is_no_record_to_those_who_show_it_is_set_aside(checked: Any) -> None:
+    wrong: list[dict[str, Any]] = [
+        {"mode": "BOTH"},
+        {"mode": ""},
+        {"event": "forwarded", "peer": "b.example", "outcome": "lost"},
+        {"due": -1},
+        {"depth": -2},
+        {"priority": -1},
+        {"attempt": -1},
+        {"crossing": -1},
+        {"size": -1},
+        {"boot": -1},
+        {"sent_us": -1},
+        {"peer_received_us": -1},
+        {"peer_sent_us": -1},
+        {"expires_us": -2},
+        {"held": -1},
+        {"previous": -1},
+        {"hops": ["b.example", None]},
+        {"hops": [None]},
+        {"destinations": [None, "b.example"]},
+    ]
+    for changes in wrong:
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.json.decode(line(**changes), type=HopRecord)
+    sound = line(depth=-1, expires_us=-1, due=None, outcome=None, mode=None, hops=None, destinations=[])
+    lines = b"".join(line(record=number, **changes) for number, changes in enumerate(wrong, 2))
+    assert reasons(checked(sound + lines)) == [None, *["wrong value"] * len(wrong)]
+
+
 @pytest.mark.parametrize("changes", [{"smuid": ""}, {"smuid": None}])
 def test_a_publication_that_was_refused_is_a_record_although_it_has_no_smuid(
     checked: Any, changes: dict[str, Any]

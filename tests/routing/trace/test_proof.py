@@ -32,7 +32,7 @@ def said(*copies: tuple[str, str]) -> list[tuple[str, str, str]]:
 
 
 def test_rows_are_records_by_server_each_once() -> None:
-    found = hop_records([*ROWS, ROWS[0]])
+    found = hop_records([*ROWS, ROWS[0]]).by_server
     assert {server: [record.record for record in records] for server, records in found.items()} == {
         "a.example": [8, 9],
         "c.example": [5],
@@ -69,3 +69,27 @@ def test_what_may_be_in_a_gap_is_not_known() -> None:
 def test_of_an_absent_log_others_tell() -> None:
     found = proofs({"copies": [{"server": "b.example", "state": "log missing"}]}, hop_records(ROWS), {})
     assert found[0].sentence.endswith("what became of it is not known: its log was not read.")
+
+
+def test_records_that_an_earlier_version_believed_are_passed_over_and_said_to_be() -> None:
+    wrong = [
+        row("a.example", 10, "expired", mode="BOTH", final=True),
+        row("b.example", 7, "published", due=-1),
+        row("b.example", 8, "received", hops=["a.example", None]),
+        row("c.example", 6, "expired", depth=-7, final=True),
+        row("d.example", 1, "duplicate", peer="c.example", sent_us=-1),
+    ]
+    copies = [("a.example", "finished"), ("b.example", "finished"), ("c.example", "finished")]
+    route = {"copies": [{"server": server, "state": state} for server, state in copies]}
+    found = {one.server: one for one in proofs(route, hop_records([*ROWS, *wrong]), {})}
+    assert found["a.example"].sentence.endswith(
+        " whose log has what came of it. Passed over: 1 record of it here holds what no record can."
+    )
+    assert found["b.example"].sentence.endswith(
+        "; what became of it is not known: 2 records of it here hold what no record can."
+    )
+    assert "What became of it is not known: 1 record of it here" in found["c.example"].sentence
+    assert (found["d.example"].state, found["d.example"].sentence) == (
+        "unknown",
+        "Whether it was here is not known: 1 record of it here holds what no record can.",
+    )
