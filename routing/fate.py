@@ -5,12 +5,13 @@ last word is missing, it says so. `smqpd why` asks it about the log of a site, `
 of all; the trace jobs state the same rules as columns (`routing.trace.ends`), from the words that stand here.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
 
 from routing.durations import duration
-from routing.hop_words import BEGINS, ENDS, REFUSES
+from routing.hop_words import BEGINS, ENDS, HAD, REFUSES
 from routing.hops import HopRecord
 
 FateState = Literal[
@@ -18,6 +19,7 @@ FateState = Literal[
     "committed",
     "delivered",  # without a guarantee and acknowledgements, so that it ends with the delivery
     "forwarded",  # handed to other sites, and no longer this one's
+    "denied",  # peers were still to have it, and those of which the log tells would not take it
     "expired",
     "removed",
     "dead",
@@ -157,7 +159,7 @@ def _end(
     newest_boot: int | None,
 ) -> tuple[FateState, str]:
     if ended is not None:
-        return _ended(began, ended, readers)
+        return _ended(records, began, ended, readers)
     if began is None and all(record.event in REFUSES for record in records):
         return "refused", f"This site did not take it: {_reason(records[-1])}."
     if not records[0].guarantee and newest_boot is None:
@@ -173,8 +175,10 @@ def _end(
     return "waiting", back + _waiting(records, readers)
 
 
-def _ended(began: HopRecord | None, ended: HopRecord, readers: list[Reader]) -> tuple[FateState, str]:
-    after = f" {duration(ended.time_us - began.time_us)} later" if began else ""
+def _ended(
+    records: list[HopRecord], began: HopRecord | None, ended: HopRecord, readers: list[Reader]
+) -> tuple[FateState, str]:
+    after = _after(began, ended)
     committed = [reader.name for reader in readers if reader.committed_us is not None]
     also = f" Committed by {_count(committed)} before." if committed else ""
     match ended.event:
@@ -184,7 +188,8 @@ def _ended(began: HopRecord | None, ended: HopRecord, readers: list[Reader]) -> 
             everyone = _count([reader.name for reader in readers])
             return "delivered", f"Delivered{after} to {everyone}, without a guarantee."
         case "forwarded":
-            return "forwarded", f"Handed on{after} to {ended.peer}, whose log has what came of it.{also}"
+            state, told = _handed_on(records, began, ended)
+            return state, told + also
         case "arrived":
             told = f"{ended.peer} tells that {_sites(ended.destinations)} it, the last that it was for"
             return "forwarded", f"Handed on{after}: {told}.{also}"
@@ -204,6 +209,56 @@ def _ended(began: HopRecord | None, ended: HopRecord, readers: list[Reader]) -> 
             return "dropped", f"Dropped{after}, as it had no guarantee: {_reason(ended)}."
         case _:
             return "unknown", f"The record that ends it says {ended.event!r}, which ends no message."
+
+
+def _after(began: HopRecord | None, record: HopRecord) -> str:
+    return f" {duration(record.time_us - began.time_us)} later" if began else ""
+
+
+def _handed_on(records: list[HopRecord], began: HopRecord | None, ended: HopRecord) -> tuple[FateState, str]:
+    """What the answers of peers say, of which the last one has ended a copy: that may be a refusal."""
+    answers = [record for record in records if record.event == "forwarded"]
+    if ended.mode == "ONE":  # it may have gone to and fro: it is with the last who took it
+        answers = [record for record in answers if record.final][-1:]
+    taken = [record for record in answers if record.outcome in HAD]
+    told = _told(records)
+    names = _different(record.peer for record in taken)
+    denied = [peer for peer in _different(_peers(answers, "denied")) if peer not in names]
+    refusals = f"{_names(denied)} would not take it, or {_is(denied)} no peer any more" if denied else ""
+    if names:
+        logs = f"{'whose log has' if len(names) == 1 else 'whose logs have'} what came of it"
+        others = "".join(f" {one}." for one in (told, refusals) if one)
+        return "forwarded", f"Handed on{_after(began, taken[-1])} to {_names(names)}, {logs}.{others}"
+    if told:
+        return "forwarded", f"Handed on: {told}.{f' {refusals}.' if refusals else ''}"
+    if unanswered := _different(_peers(answers, "")):
+        there = "the log there tells" if len(unanswered) == 1 else "the logs there tell"
+        handed = f"Handed on{_after(began, ended)} to {_names(unanswered)}"
+        return "forwarded", f"{handed}, without an acknowledgement: only {there} whether it came."
+    loops = [peer for peer in _different(_peers(answers, "loop")) if peer not in denied]
+    came = f"it had come by way of {_names(loops)}" if loops else ""
+    why = "; ".join(one for one in (refusals, came) if one)
+    return "denied", f"Ended here{_after(began, ended)}: {why}; and nobody else was still to have it."
+
+
+def _peers(answers: list[HopRecord], outcome: str) -> list[str]:
+    return [record.peer for record in answers if record.outcome == outcome]
+
+
+def _told(records: list[HopRecord]) -> str:
+    """Which sites have it as peers tell, in words; "" for none."""
+    tellers = _different(record.peer for record in records if record.event == "arrived")
+    parts = []
+    for teller in tellers:
+        sites = _different(
+            site
+            for record in records
+            if record.event == "arrived" and record.peer == teller
+            for site in record.destinations
+        )
+        if sites:
+            parts.append(f"{teller} tells that {_names(sites)} {_has(sites)} it")
+    return "; ".join(parts)
 
 
 def _without_it(records: list[HopRecord], readers: list[Reader]) -> str:
@@ -243,6 +298,22 @@ def _count(subscriptions: list[str]) -> str:
     if len(subscriptions) == 1:
         return subscriptions[0]
     return f"{len(subscriptions)} subscriptions"
+
+
+def _different(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _names(names: Sequence[str]) -> str:
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
+def _is(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _has(names: Sequence[str]) -> str:
+    return "has" if len(names) == 1 else "have"
 
 
 def _sites(names: tuple[str, ...]) -> str:

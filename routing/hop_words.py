@@ -11,6 +11,9 @@ BEGINS: Final = ("published", "received")
 TAKEN: Final = ("accepted", "depth")
 """Outcomes of a forward after which the peer has the copy."""
 
+HAD: Final = (*TAKEN, "duplicate")
+"""Outcomes of a forward by which the peer says that it has taken the message, with this copy or before."""
+
 REFUSES: Final = ("duplicate", "loop", "denied")
 """With these a site does not take what a peer has sent."""
 

@@ -42,6 +42,14 @@ def returned(by: str, reason: str = "") -> dict[str, object]:
     return {"event": "returned", "subscription": by, "reason": reason}
 
 
+def answered(peer: str, outcome: str = "accepted", **fields: object) -> dict[str, object]:
+    return {"event": "forwarded", "peer": peer, "outcome": outcome, **fields}
+
+
+def arrived(peer: str, *sites: str, **fields: object) -> dict[str, object]:
+    return {"event": "arrived", "peer": peer, "destinations": sites, **fields}
+
+
 @pytest.mark.parametrize(
     ("events", "state", "verdict"),
     [
@@ -134,7 +142,7 @@ def returned(by: str, reason: str = "") -> dict[str, object]:
         (
             [
                 {"event": "received", "peer": "beta.example"},
-                {"event": "forwarded", "peer": "gamma.example", "final": True},
+                answered("gamma.example", final=True),
             ],
             "forwarded",
             "Received from beta.example."
@@ -143,7 +151,7 @@ def returned(by: str, reason: str = "") -> dict[str, object]:
         (
             [
                 {"event": "received", "peer": "beta.example"},
-                {"event": "forwarded", "peer": "gamma.example"},
+                answered("gamma.example"),
                 {
                     "event": "arrived",
                     "peer": "gamma.example",
@@ -178,6 +186,78 @@ def test_the_verdict_says_what_the_records_say(
 ) -> None:
     fate = judge(records(*events), newest_boot=1)
     assert (fate.state, fate.verdict) == (state, verdict)
+
+
+@pytest.mark.parametrize(
+    ("events", "state", "verdict"),
+    [
+        (
+            [answered("b", "denied", final=True)],
+            "denied",
+            "Ended here 1 ms later: b would not take it, or is no peer any more;"
+            " and nobody else was still to have it.",
+        ),
+        (
+            [answered("b", "denied"), committed(BOB), answered("c", "denied", final=True)],
+            "denied",
+            "Ended here 3 ms later: b and c would not take it, or are no peer any more; and nobody"
+            f" else was still to have it. Committed by {BOB} before.",
+        ),
+        (
+            [answered("b", "denied"), answered("c", "loop", final=True)],
+            "denied",
+            "Ended here 2 ms later: b would not take it, or is no peer any more; it had come by way of c; and"
+            " nobody else was still to have it.",
+        ),
+        (
+            [answered("b"), answered("c", "denied", final=True)],
+            "forwarded",
+            "Handed on 1 ms later to b, whose log has what came of it."
+            " c would not take it, or is no peer any more.",
+        ),
+        (
+            [
+                answered("b", "depth"),
+                answered("c"),
+                answered("d", "duplicate"),
+                answered("e", "loop", final=True),
+            ],
+            "forwarded",
+            "Handed on 3 ms later to b, c and d, whose logs have what came of it.",
+        ),
+        (
+            [answered("b", "denied"), answered("b", final=True)],
+            "forwarded",
+            "Handed on 2 ms later to b, whose log has what came of it.",
+        ),
+        (
+            [arrived("b", "c", "d"), answered("e", "denied", final=True)],
+            "forwarded",
+            "Handed on: b tells that c and d have it. e would not take it, or is no peer any more.",
+        ),
+        (
+            [answered("b", "", mode="ONE", final=True, guarantee=False)],
+            "forwarded",
+            "Handed on 1 ms later to b, without an acknowledgement: only the log there tells whether it"
+            " came.",
+        ),
+        (
+            [
+                answered("b", mode="ONE", final=True),
+                {"event": "received", "peer": "b", "mode": "ONE"},
+                answered("b", "denied", mode="ONE"),
+                answered("c", mode="ONE", final=True),
+            ],
+            "forwarded",
+            "Handed on 4 ms later to c, whose log has what came of it.",
+        ),
+    ],
+)
+def test_only_those_who_have_taken_it_are_said_to_have_it(
+    events: list[dict[str, object]], state: str, verdict: str
+) -> None:
+    fate = judge(records(published(), *events), newest_boot=1)
+    assert (fate.state, fate.verdict) == (state, f"Published by {ADA}. {verdict}")
 
 
 def test_a_copy_without_a_guarantee_does_not_outlive_its_boot() -> None:
