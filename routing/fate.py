@@ -172,7 +172,9 @@ def _end(
     begins = [record for record in records if record.event in BEGINS]
     home = len(begins) > 1 and any(record.event == "forwarded" and record.final for record in records)
     back = f"It was handed on, and came home from {begins[-1].peer}. " if home else ""
-    return "waiting", back + _waiting(records, readers)
+    # what is for one, and is here, is with nobody else: who took it has given it back
+    away = "" if records[0].mode == "ONE" else _away(records)
+    return "waiting", back + _waiting(records, readers, away)
 
 
 def _ended(
@@ -262,13 +264,24 @@ def _told(records: list[HopRecord]) -> str:
 
 
 def _without_it(records: list[HopRecord], readers: list[Reader]) -> str:
-    told = _waiting(records, readers).removeprefix("Still held").removeprefix(": ").strip()
-    return f"As far as the log goes: {told or 'nobody has it yet.'}"
+    told = _waiting(records, readers, _away(records)).removeprefix("Still held: ")
+    return f"As far as the log goes: {told.replace('Still held', 'held', 1)}"
 
 
-def _waiting(records: list[HopRecord], readers: list[Reader]) -> str:
+def _away(records: list[HopRecord]) -> str:
+    """Who else has taken it, in words; "" for nobody."""
+    taken = _different(
+        record.peer for record in records if record.event == "forwarded" and record.outcome in HAD
+    )
+    parts = [f"{_names(taken)} {_has(taken)} taken it" if taken else "", _told(records)]
+    return "; ".join(part for part in parts if part)
+
+
+def _waiting(records: list[HopRecord], readers: list[Reader], away: str) -> str:
+    """`away`: who else has taken it."""
     committed = [reader.name for reader in readers if reader.committed_us is not None]
     done = f" Committed by {_count(committed)} so far." if committed else ""
+    done += f" {away}." if away else ""
     last = next(
         (record for record in reversed(records) if record.event in ("delivered", "returned", "committed")),
         None,
@@ -276,7 +289,9 @@ def _waiting(records: list[HopRecord], readers: list[Reader]) -> str:
     if last is None:
         published = next((record for record in records if record.event == "published"), None)
         delay = f"; it was {published.reason}" if published is not None and published.reason else ""
-        return f"Still held: nobody has it yet{delay}."
+        if away:
+            return f"Still held for others, or for those who come: {away}."
+        return f"Still held: nobody is known to have it yet{delay}."
     if last.event == "returned":
         return f"Still held: it came back from {last.subscription} ({_reason(last)}).{done}"
     last_of = {(record.subscription, record.pattern): record for record in records if record.subscription}

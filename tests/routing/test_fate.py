@@ -46,6 +46,14 @@ def answered(peer: str, outcome: str = "accepted", **fields: object) -> dict[str
     return {"event": "forwarded", "peer": peer, "outcome": outcome, **fields}
 
 
+def handed_to_beta(**fields: object) -> dict[str, object]:
+    return {"event": "forwarded", "peer": "beta.example", "mode": "ONE", "final": True, **fields}
+
+
+def back_from_beta(**fields: object) -> dict[str, object]:
+    return {"event": "received", "peer": "beta.example", "mode": "ONE", **fields}
+
+
 def arrived(peer: str, *sites: str, **fields: object) -> dict[str, object]:
     return {"event": "arrived", "peer": peer, "destinations": sites, **fields}
 
@@ -53,7 +61,7 @@ def arrived(peer: str, *sites: str, **fields: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("events", "state", "verdict"),
     [
-        ([published()], "waiting", f"Published by {ADA}. Still held: nobody has it yet."),
+        ([published()], "waiting", f"Published by {ADA}. Still held: nobody is known to have it yet."),
         (
             [published(), delivered(BOB)],
             "waiting",
@@ -260,6 +268,47 @@ def test_only_those_who_have_taken_it_are_said_to_have_it(
     assert (fate.state, fate.verdict) == (state, f"Published by {ADA}. {verdict}")
 
 
+@pytest.mark.parametrize(
+    ("events", "held"),
+    [
+        ([answered("b")], " for others, or for those who come: b has taken it."),
+        (
+            [answered("b"), answered("c", "duplicate"), answered("d", "denied"), answered("e", "loop")],
+            " for others, or for those who come: b and c have taken it.",
+        ),
+        ([arrived("b", "c")], " for others, or for those who come: b tells that c has it."),
+        (
+            [answered("b"), arrived("b", "c", "d")],
+            " for others, or for those who come: b has taken it; b tells that c and d have it.",
+        ),
+        ([answered("b", "denied")], ": nobody is known to have it yet."),
+        (
+            [answered("b"), delivered(BOB), delivered(EVE), committed(EVE)],
+            f": delivered to {BOB} and not committed yet. Committed by {EVE} so far. b has taken it.",
+        ),
+        (
+            [handed_to_beta(outcome="accepted"), back_from_beta()],
+            ": nobody is known to have it yet.",
+        ),
+    ],
+)
+def test_what_is_held_says_who_else_has_taken_it(events: list[dict[str, object]], held: str) -> None:
+    events = [{"mode": events[0].get("mode", "ALL"), **event} for event in (published(), *events)]
+    fate = judge(records(*events), newest_boot=1)
+    assert fate.state == "waiting"
+    assert fate.verdict.endswith(f" Still held{held}")
+
+
+@pytest.mark.parametrize("mode", ["ONE", "ALL"])
+def test_what_is_not_known_says_who_has_taken_it_as_far_as_the_log_goes(mode: str) -> None:
+    events = [published(mode=mode), answered("b", mode=mode)]
+    fate = judge(records(*events), newest_boot=1, doubt="2 records are missing")
+    assert fate.state == "unknown"
+    assert fate.verdict.endswith(
+        " As far as the log goes: held for others, or for those who come: b has taken it."
+    )
+
+
 def test_a_copy_without_a_guarantee_does_not_outlive_its_boot() -> None:
     fate = judge(records(published(guarantee=False), boot=1), newest_boot=2)
     assert fate.state == "gone"
@@ -280,14 +329,6 @@ def test_each_subscription_is_told_apart() -> None:
     bob, eve = fate.readers
     assert (bob.subscription, bob.delivered_us, bob.attempts, bob.committed_us) == (BOB, 2_000, 2, 6_000)
     assert (eve.subscription, eve.delivered_us, eve.attempts, eve.committed_us) == (EVE, 4_000, 1, None)
-
-
-def handed_to_beta(**fields: object) -> dict[str, object]:
-    return {"event": "forwarded", "peer": "beta.example", "mode": "ONE", "final": True, **fields}
-
-
-def back_from_beta(**fields: object) -> dict[str, object]:
-    return {"event": "received", "peer": "beta.example", "mode": "ONE", **fields}
 
 
 @pytest.mark.parametrize(

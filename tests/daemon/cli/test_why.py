@@ -65,7 +65,7 @@ def test_json_has_the_verdict_and_every_record(log: HopLog, ask: Callable[..., R
     log.append("published", smuid=SMUID, topic="news", account="ada:desk@alpha.example")
     report = json.loads(ask(SMUID, "--json").stdout)
     assert (report["state"], report["covered"]) == ("waiting", True)
-    assert report["verdict"].endswith("nobody has it yet.")
+    assert report["verdict"].endswith("nobody is known to have it yet.")
     assert [record["event"] for record in report["records"]] == ["published"]
 
 
