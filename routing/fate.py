@@ -6,7 +6,7 @@ of all; the trace jobs state the same rules as columns (`routing.trace.ends`), f
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -28,6 +28,12 @@ FateState = Literal[
     "refused",  # a copy that this site did not take
     "unknown",
 ]
+
+
+_OF_HELD: Final = ("delivered", "returned", "committed", "forwarded", "arrived", "depth")
+"""What is written only while a copy is held: not so a receipt, nor that it came again."""
+
+_UNRECORDED: Final = "finished in the last half second of a boot that was killed, of which no record is left"
 
 
 class Reader(msgspec.Struct):
@@ -87,7 +93,8 @@ def judge(records: list[HopRecord], newest_boot: int | None, doubt: str = "") ->
     state, end = _end(records, began, ended, readers, newest_boot)
     if doubt and ended is None:
         state, end = "unknown", f"What became of it is not known: {doubt}. {_without_it(records, readers)}"
-    return Fate(state=state, verdict=f"{_beginning(began)} {end}", began=began, ended=ended, readers=readers)
+    verdict = end if state == "refused" else f"{_beginning(began)} {end}"
+    return Fate(state=state, verdict=verdict, began=began, ended=ended, readers=readers)
 
 
 def end_of(records: list[HopRecord], *, unbroken: bool = True) -> HopRecord | None:
@@ -161,13 +168,18 @@ def _end(
     if ended is not None:
         return _ended(records, began, ended, readers)
     if began is None and all(record.event in REFUSES for record in records):
-        return "refused", f"This site did not take it: {_reason(records[-1])}."
+        return _refused(records)
+    if began is None and not any(record.event in _OF_HELD for record in records):
+        return "unknown", "What became of it here is not known."
     if not records[0].guarantee and newest_boot is None:
-        return "gone", "It had no guarantee, and nothing tells of its end: it was not finished, or is gone."
+        return (
+            "gone",
+            f"It had no guarantee, and nothing tells of its end: it is held or gone, or was {_UNRECORDED}.",
+        )
     if not records[0].guarantee and newest_boot is not None and newest_boot > records[-1].boot:
         return (
             "gone",
-            "It had no guarantee, and the daemon was started anew before anyone had finished it: it is gone.",
+            f"It had no guarantee, and the daemon was started anew: it is gone, or was {_UNRECORDED}.",
         )
     begins = [record for record in records if record.event in BEGINS]
     home = len(begins) > 1 and any(record.event == "forwarded" and record.final for record in records)
@@ -175,6 +187,16 @@ def _end(
     # what is for one, and is here, is with nobody else: who took it has given it back
     away = "" if records[0].mode == "ONE" else _away(records)
     return "waiting", back + _waiting(records, readers, away)
+
+
+def _refused(records: list[HopRecord]) -> tuple[FateState, str]:
+    """Of a message that came and was not taken, as all records say: it may have been here before these."""
+    again = [record for record in records if record.event in ("duplicate", "loop") and not record.reason]
+    last = again[-1] if again else records[-1]
+    came = f"It came{f' from {last.peer}' if last.peer else ''}, and was not taken"
+    if again:
+        return "unknown", f"{came} again: {_reason(last)}. What became of it here is not known."
+    return "refused", f"{came}: {_reason(last)}."
 
 
 def _ended(

@@ -173,9 +173,30 @@ def arrived(peer: str, *sites: str, **fields: object) -> dict[str, object]:
         ),
         (
             [{"event": "loop", "peer": "beta.example"}],
+            "unknown",
+            "The log does not have how this site came by it. It came from beta.example, and was not taken"
+            " again: it had come from here. What became of it here is not known.",
+        ),
+        (
+            [{"event": "duplicate", "peer": "beta.example"}, {"event": "denied", "peer": "beta.example"}],
+            "unknown",
+            "The log does not have how this site came by it. It came from beta.example, and was not taken"
+            " again: it had been here before. What became of it here is not known.",
+        ),
+        (
+            [{"event": "receipt", "receipt": "1/1"}, {"event": "duplicate", "peer": "beta.example"}],
+            "unknown",
+            "The log does not have how this site came by it. What became of it here is not known.",
+        ),
+        (
+            [{"event": "denied", "peer": "beta.example", "reason": "topic"}],
             "refused",
-            "The log does not have how this site came by it."
-            " This site did not take it: it had come from here.",
+            "It came from beta.example, and was not taken: topic.",
+        ),
+        (
+            [{"event": "duplicate", "peer": "beta.example", "reason": "removed"}],
+            "refused",
+            "It came from beta.example, and was not taken: removed.",
         ),
         (
             [committed(BOB, final=True)],
@@ -312,7 +333,10 @@ def test_what_is_not_known_says_who_has_taken_it_as_far_as_the_log_goes(mode: st
 def test_a_copy_without_a_guarantee_does_not_outlive_its_boot() -> None:
     fate = judge(records(published(guarantee=False), boot=1), newest_boot=2)
     assert fate.state == "gone"
-    assert fate.verdict.endswith("started anew before anyone had finished it: it is gone.")
+    assert fate.verdict.endswith(
+        " the daemon was started anew: it is gone, or was finished in the last half second of a boot that was"
+        " killed, of which no record is left."
+    )
 
 
 def test_a_guaranteed_copy_does() -> None:
