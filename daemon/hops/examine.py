@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from daemon.hops.coverage import FileDamage, Gap
-from daemon.hops.reader import CLOCK_DOUBT_S, HopLogReader, Skipped
+from daemon.hops.reader import HopLogReader, Skipped
 from routing.fate import Fate, end_of, judge
 from routing.hop_words import BEGINS
 from routing.hops import HopRecord
@@ -47,7 +47,7 @@ def examine(directory: Path, smuid: str) -> Findings:
     ends = HopLogReader(directory)
     first, last = ends.first(), ends.last()
     born_us = parse_smuid(smuid).birth_ms * 1000
-    gaps = [gap for gap in reader.gaps if _matters(gap.last, records) and _is_later(gap, smuid, last)]
+    gaps = [gap for gap in reader.gaps if _matters(gap.last, records) and _may_be_of(gap, smuid, last)]
     damage = [one for one in reader.damage if one.last and _matters(one.last, records)]
     doubt = _doubt(gaps, damage)
     covered = first is not None and first.time_us <= born_us and not doubt
@@ -80,12 +80,14 @@ def _matters(last: int, records: list[HopRecord]) -> bool:
     return not has_beginning or last > records[0].record
 
 
-def _is_later(gap: Gap, smuid: str, newest: HopRecord | None) -> bool:
-    """Whether the gap may be of a time when the message was born: by boots where it is of this site."""
+def _may_be_of(gap: Gap, smuid: str, newest: HopRecord | None) -> bool:
+    """Whether a record of the message may be in the gap: of one of this site its boot tells.
+
+    That of another site tells its time alone, and the clock may have been wrong at the gap.
+    """
     parts = parse_smuid(smuid)
-    if newest is not None and parts.server == newest.server:
-        return gap.boot is None or gap.boot >= parts.boot
-    return gap.before_us is None or gap.before_us >= (parts.birth_ms - CLOCK_DOUBT_S * 1000) * 1000
+    is_own = newest is not None and parts.server == newest.server
+    return not is_own or gap.boot is None or gap.boot >= parts.boot
 
 
 def _doubt(gaps: list[Gap], damage: list[FileDamage]) -> str:

@@ -4,6 +4,8 @@ What cannot be read is counted and passed over: a torn last line, binary rubbish
 records of a later format. Reading holds at most one block and one line in memory.
 """
 
+import itertools
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -13,6 +15,7 @@ import msgspec
 from daemon.hops import closing
 from daemon.hops.coverage import FileCheck, FileDamage, Gap, Stretch, gaps, stretches
 from daemon.hops.files import LogFile, list_files
+from routing.hop_words import BEGINS
 from routing.hops import FORMAT_VERSION, Closing, HopRecord
 from routing.names import parse_smuid
 
@@ -23,6 +26,10 @@ LINE_BYTES_MAX: Final = 262_144
 
 CLOCK_DOUBT_S: Final = 86_400.0
 """How far the birth time in a Smuid may be ahead of this site's clock: it is by the clock of another."""
+
+LEAP_S: Final = 3_600.0
+"""Between the times of two files that follow each other; less is a daemon that had little to write. It takes
+two dozen smaller leaps to come to `CLOCK_DOUBT_S`."""
 
 
 class Skipped(msgspec.Struct):
@@ -72,29 +79,40 @@ class HopLogReader:
     def find(self, smuid: str) -> list[HopRecord]:
         """The records of one message, in their order. Raises HeaderRefusal for what is no Smuid, and OSError.
 
-        Files that were last written before the message was born are not opened, and no line is decoded
-        that does not hold the Smuid, but where a file is not whole.
+        Files that were last written before the message was born are opened only where its beginning is in no
+        other, and the clock may have been behind when they were written. No line is decoded that does not
+        hold the Smuid, but where a file is not whole.
         """
-        needle = msgspec.json.encode(smuid)
         born_s = parse_smuid(smuid).birth_ms / 1000
-        found = []
-        held: list[Stretch] = []
         files = self.files()
-        for file in files:
-            if file.written_s < born_s - CLOCK_DOUBT_S:
-                if file.last is not None:
-                    held.append(Stretch(file.first, file.last, None, None))
-                continue
-            check = FileCheck(file, self._closing(file))
-            for block in self._blocks(file):
-                check.take(block)
-                for line in _lines_with(needle, block):
-                    record = self._decode(line)
-                    if record and record.smuid == smuid:
-                        found.append(record)
-            held += self._held(file, check)
-        self.gaps = gaps(files, held)
+        # what follows a file that may hold it was written later, whatever the clock said then
+        recent = (at for at, file in enumerate(files) if file.written_s >= born_s - CLOCK_DOUBT_S)
+        first = next(recent, len(files))
+        found: list[HopRecord] = []
+        held: dict[int, list[Stretch]] = {}
+        for at in itertools.chain(range(first, len(files)), _perhaps_later(files, first, born_s)):
+            if at < first and any(record.event in BEGINS for record in found):
+                break
+            more, held[at] = self._find_in(files[at], smuid)
+            found += more
+        for at, file in enumerate(files[:first]):
+            if at not in held and file.last is not None:
+                held[at] = [Stretch(file.first, file.last, None, None)]
+        self.gaps = gaps(files, [stretch for at in sorted(held) for stretch in held[at]])
         return sorted(found, key=lambda record: (record.record, record.time_us))
+
+    def _find_in(self, file: LogFile, smuid: str) -> tuple[list[HopRecord], list[Stretch]]:
+        """The records of one message in a file, and what the file holds."""
+        needle = msgspec.json.encode(smuid)
+        found = []
+        check = FileCheck(file, self._closing(file))
+        for block in self._blocks(file):
+            check.take(block)
+            for line in _lines_with(needle, block):
+                record = self._decode(line)
+                if record and record.smuid == smuid:
+                    found.append(record)
+        return found, self._held(file, check)
 
     def check(self) -> tuple[int, int] | None:
         """Look for gaps and damage in all files; the first and the last number, None in an empty log.
@@ -199,6 +217,21 @@ class HopLogReader:
             return closed.path.open("rb") if closed else None
         except FileNotFoundError:
             return None
+
+
+def _perhaps_later(files: list[LogFile], first: int, born_s: float) -> Iterator[int]:
+    """Which files before `first` may be of the time of birth or later, the newest first.
+
+    Times leap from one file to the next where the clock was set, or the daemon was down: the clock may have
+    been behind by as much in all files before. Where no file is as late as the birth, it may be behind still.
+    """
+    behind_s = 0.0 if first < len(files) else math.inf
+    for at in reversed(range(first)):
+        if at + 1 < len(files):
+            leap_s = files[at + 1].written_s - files[at].written_s
+            behind_s += leap_s if leap_s > LEAP_S else 0.0
+        if files[at].written_s + behind_s >= born_s - CLOCK_DOUBT_S:
+            yield at
 
 
 def _lines_with(needle: bytes, block: bytes) -> Iterator[bytes]:

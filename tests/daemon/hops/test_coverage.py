@@ -189,6 +189,57 @@ def test_a_message_of_another_site_may_have_come_in_records_that_are_missing(sit
     assert "1 record of this log is missing (3, written" in found.verdict
 
 
+def behind_for_a_boot(site: Site, *events: str) -> None:
+    """The second of three boots ends with a clock that is two days behind; FOREIGN is born in it."""
+    now_us, days_us = BORN_MS * 1000 + 6_000_000, 86_400_000_000
+    written: set[Path] = set()
+    boots: list[tuple[int, tuple[str, ...]]] = [(4, ("heartbeat",)), (2, events), (0, ("heartbeat",))]
+    for boot, (days, all_events) in enumerate(boots, 1):
+        site.us = now_us - days * days_us
+        if boot > 1:
+            site.start(boot, site.log.last_record)
+        site.write(*all_events, smuid=FOREIGN)
+        site.close()
+        for file in list_files(site.directory):
+            if file.path not in written:
+                os.utime(file.path, (site.us / 1e6, site.us / 1e6))
+                written.add(file.path)
+
+
+def test_what_came_while_the_clock_was_behind_is_found(site: Site) -> None:
+    behind_for_a_boot(site, "received", "delivered")
+    found = site.why(FOREIGN)
+    assert (found.state, [record.event for record in found.records]) == (
+        "waiting",
+        ["received", "delivered"],
+    )
+
+
+def test_what_did_not_come_while_the_clock_was_behind_was_never_here(site: Site) -> None:
+    behind_for_a_boot(site, "heartbeat")
+    found = site.why(FOREIGN)
+    assert found.verdict.endswith("this site never had it.")
+    assert (found.covered, found.gaps) == (True, [])
+
+
+@pytest.mark.parametrize("harm", ["a record is gone", "a byte is another"])
+def test_records_that_are_missing_from_when_the_clock_was_behind_may_have_told_of_it(
+    site: Site, harm: str
+) -> None:
+    behind_for_a_boot(site, "received", "heartbeat", "heartbeat")
+    path = list_files(site.directory)[1].path
+    time = path.stat().st_mtime
+    lines = path.read_bytes().splitlines(keepends=True)
+    if harm == "a record is gone":
+        path.write_bytes(b"".join(lines[1:]))
+    else:
+        path.write_bytes(b"".join(lines).replace(FOREIGN.encode(), FOREIGN.replace("beta", "betb").encode()))
+    os.utime(path, (time, time))
+    found = site.why(FOREIGN)
+    assert (found.state, found.covered) == ("unknown", False)
+    assert found.verdict.startswith("No record of it, but that does not say that this site never had it: ")
+
+
 def test_a_file_that_is_gone_is_a_gap(site: Site) -> None:
     site.write("published")
     site.close()

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import msgspec
@@ -119,12 +120,48 @@ def test_a_message_is_found_in_all_files_and_nothing_else_is(tmp_path: Path) -> 
     assert [record.record for record in HopLogReader(tmp_path).find(SMUID)] == [1, 3, 5]
 
 
+def files_written_at(directory: Path, times_s: list[float], smuid: str = SMUID, **fields: object) -> None:
+    """A file of one record for each time, all of this message."""
+    for number, time_s in enumerate(times_s, 1):
+        path = directory / f"hops-alpha.example-1-{number}-{number}.jsonl"
+        path.write_bytes(line(number, smuid, **fields))
+        os.utime(path, (time_s, time_s))
+
+
 def test_files_that_are_older_than_the_message_are_not_opened(tmp_path: Path) -> None:
-    old = f"alpha.example/{4_000_000_000_000:012x}-1-1"
-    (tmp_path / "open-1.jsonl").write_bytes(line(1, old) + b"rubbish\n")
+    files_written_at(tmp_path, [BORN_MS / 1000 - 3_000 * back for back in reversed(range(60))], event="depth")
+    found = [record.record for record in HopLogReader(tmp_path).find(SMUID)]
+    assert found == list(range(60 - 86_400 // 3_000, 61))
+
+
+def test_files_that_a_clock_which_was_behind_has_made_older_are_opened(tmp_path: Path) -> None:
+    two_days_behind = [BORN_MS / 1000 - 172_800 + 60 * number for number in range(5)]
+    before = [BORN_MS / 1000 - 260_000 + 60 * number for number in range(5)]
+    after = [BORN_MS / 1000 + 300 + 60 * number for number in range(3)]
+    files_written_at(tmp_path, before + two_days_behind + after, event="depth")
     reader = HopLogReader(tmp_path)
-    assert reader.find(old) == []
-    assert [record.smuid for record in reader.records()] == [old]
+    assert [record.record for record in reader.find(SMUID)] == list(range(1, 14))
+    assert reader.gaps == []
+
+
+def test_files_that_may_be_older_are_opened_no_further_than_the_beginning_of_the_message(
+    tmp_path: Path,
+) -> None:
+    files_written_at(tmp_path, [BORN_MS / 1000 - 172_800] * 5 + [BORN_MS / 1000])
+    assert [record.record for record in HopLogReader(tmp_path).find(SMUID)] == [6]
+    files_written_at(tmp_path, [BORN_MS / 1000 - 172_800] * 5)
+    (tmp_path / "hops-alpha.example-1-6-6.jsonl").write_bytes(line(6, event="committed"))
+    assert [record.record for record in HopLogReader(tmp_path).find(SMUID)] == [5, 6]
+
+
+def test_a_file_that_follows_a_later_one_is_opened_though_the_clock_was_set_back(tmp_path: Path) -> None:
+    files_written_at(tmp_path, [BORN_MS / 1000, BORN_MS / 1000 - 172_800])
+    assert [record.record for record in HopLogReader(tmp_path).find(SMUID)] == [1, 2]
+
+
+def test_where_no_file_is_as_late_as_the_message_the_clock_may_be_behind_still(tmp_path: Path) -> None:
+    files_written_at(tmp_path, [BORN_MS / 1000 - 172_800 + 60 * number for number in range(3)])
+    assert [record.record for record in HopLogReader(tmp_path).find(SMUID)] == [3]
 
 
 def test_first_and_last_are_the_ends_of_the_log(tmp_path: Path) -> None:
