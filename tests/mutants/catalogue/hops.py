@@ -157,4 +157,25 @@ MUTATIONS = [
             "test_a_copy_that_begins_again_is_held_at_a_heartbeat_as_often_as_it_may_be",
         ),
     ),
+    Mutation(
+        name="a peer that would not take a message is said to have it",
+        file="routing/fate.py",
+        old="taken = [record for record in answers if record.outcome in HAD]",
+        new="taken = answers",
+        tests=("tests/routing/test_fate.py::test_only_those_who_have_taken_it_are_said_to_have_it",),
+    ),
+    Mutation(
+        name="a duplicate is told as a message that was never taken",
+        file="routing/fate.py",
+        old='    if again:\n        return "unknown"',
+        new='    if not again:\n        return "unknown"',
+        tests=("tests/routing/test_fate.py::test_the_verdict_says_what_the_records_say",),
+    ),
+    Mutation(
+        name="a message that came while the clock was behind was never here",
+        file="daemon/hops/reader.py",
+        old="behind_s += leap_s if leap_s > LEAP_S else 0.0",
+        new="behind_s += 0.0",
+        tests=("tests/daemon/hops/test_coverage.py::test_what_came_while_the_clock_was_behind_is_found",),
+    ),
 ]
