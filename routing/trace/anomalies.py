@@ -150,11 +150,16 @@ def _of_copies(copies: DataFrame, overdue: DataFrame | None) -> list[DataFrame]:
 def _of_routes(routes: DataFrame) -> DataFrame:
     """What the routes alone tell, of which one pass finds all: lost copies, loops, and copies too deep."""
     # A copy that waits to be sent takes on the Hops of a deeper one that comes, and may meet one of them: its
-    # sender's log says so, where no record of it can be missing.
+    # sender's log says so, where no record of it can be missing. What has no guarantee ends where it comes
+    # back to, by design.
     straight = f.transform(f.filter("copies", lambda c: c["whole"] & ~c["widened"]), lambda c: c["server"])
+
+    def came_back(hop: Column) -> Column:
+        return f.col("guarantee") & (hop["kind"] == "loop") & f.array_contains(straight, hop["from"])
+
     found = {
         "lost": f.filter("copies", lambda c: c["state"] == "lost"),
-        "loops": f.filter("hops", lambda h: (h["kind"] == "loop") & f.array_contains(straight, h["from"])),
+        "loops": f.filter("hops", came_back),
         "deep": f.filter("copies", lambda c: (f.col("depth") >= 0) & (c["level"] > f.col("depth"))),
     }
     any_of = f.size("lost") + f.size("loops") + f.size("deep") > 0
