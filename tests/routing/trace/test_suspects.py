@@ -134,16 +134,17 @@ MINUTE_US = 60_000_000
 
 
 class Overdue:
-    """A copy with a timeout of ten minutes that is held, at a server with a heartbeat each minute."""
+    """A copy that is held, with a timeout of ten minutes, at a server with a heartbeat each minute."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, *, stated: bool = True, mode: str = "ALL") -> None:
         self.server = server
         self.logs = WrittenLogs()
         self.now_us = 1_763_719_200_000_000
         self.boot = 1
         self.lives(3)
-        smuid = f"{server}/019aa5d72900-1-1"
-        self.write("published", smuid, expires_us=self.now_us + 10 * MINUTE_US, due=1)
+        self.smuid = f"{server}/019aa5d72900-1-1"
+        expires_us = self.now_us + 10 * MINUTE_US if stated else 0
+        self.write("published", self.smuid, expires_us=expires_us, due=1, mode=mode)
 
     def write(self, event: str, smuid: str = "", **fields: Any) -> None:
         self.logs.write(self.server, event, smuid, **fields)
@@ -155,9 +156,33 @@ class Overdue:
             self.now_us += MINUTE_US
             self.write("heartbeat")
 
+    def reads(self, event: str, attempt: int = 1) -> None:
+        """What becomes of its delivery."""
+        self.write(event, self.smuid, subscription=f"{READER}@{self.server}", attempt=attempt)
+
 
 def ran_on_beyond_its_timeout(held: Overdue) -> None:
     held.lives(20)
+
+
+def ran_on_for_more_than_a_day(held: Overdue) -> None:
+    held.lives(25 * 60)
+
+
+def a_subscriber_received_it(held: Overdue) -> None:
+    held.reads("delivered")
+    held.lives(20)
+
+
+def a_subscriber_gave_it_back(held: Overdue) -> None:
+    held.reads("delivered")
+    held.reads("returned")
+    held.lives(20)
+
+
+def a_subscriber_received_it_again(held: Overdue) -> None:
+    a_subscriber_gave_it_back(held)
+    held.reads("delivered", 2)
 
 
 def a_clock_that_was_set_forward(held: Overdue) -> None:
@@ -175,10 +200,21 @@ def the_time_in_which_its_server_was_down(held: Overdue) -> None:
 
 HELD: Final = {
     "ran": (ran_on_beyond_its_timeout, True),
+    "default": (ran_on_for_more_than_a_day, False),
+    "queue": (ran_on_for_more_than_a_day, False),
+    "received": (a_subscriber_received_it, False),
+    "returned": (a_subscriber_gave_it_back, True),
+    "again": (a_subscriber_received_it_again, False),
     "set": (a_clock_that_was_set_forward, False),
     "down": (the_time_in_which_its_server_was_down, False),
 }
 """By server: what happened while it held a copy, and whether that makes the copy stuck."""
+
+OTHERS: Final[dict[str, dict[str, Any]]] = {
+    "default": {"stated": False},
+    "queue": {"stated": False, "mode": "ONE"},
+}
+"""By server: what its copy is, where it is none of mode ALL with a timeout."""
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +222,7 @@ def stuck(spark: Any) -> set[str]:
     """The servers of `HELD` of which the jobs say so."""
     from routing.trace import coverage, ends, facts, overdue
 
-    cases = {server: Overdue(server) for server in HELD}
+    cases = {server: Overdue(server, **OTHERS.get(server, {})) for server in HELD}
     for server, (happens, _) in HELD.items():
         happens(cases[server])
     read = records_frame(spark, [record for case in cases.values() for record in case.logs.records])
