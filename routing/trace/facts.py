@@ -25,6 +25,9 @@ DELIVERY: Final = 2
 
 BEGINS: Final = {word: code for code, word in enumerate(hop_words.BEGINS, start=1)}
 
+TURNED_AWAY: Final = len(BEGINS) + 1
+"""In the place of a beginning: its server took none, and has said why."""
+
 CROSSING_BITS: Final = 32
 """In the keys of hops the number of a crossing, from 0, stands above these bits of the attempt."""
 
@@ -40,7 +43,7 @@ _Layout = dict[str, Callable[[], Column]]
 _NEEDED: Final = (
     *("smuid", "server", "peer", "subscription", "pattern", "topic", "event", "outcome", "mode", "attempt"),
     *("record", "time_us", "depth", "size", "priority", "guarantee", "final", "sent_us", "peer_received_us"),
-    *("peer_sent_us", "due", "expires_us", "receipt"),
+    *("peer_sent_us", "due", "expires_us", "receipt", "reason"),
 )
 
 
@@ -69,7 +72,7 @@ def facts(records: DataFrame, incomplete: Collection[str] = (), by: Sequence[str
             if number < len(layout):
                 value = f.when(kind == code, layout[number]()).otherwise(value)
         slots.append(f.min(value.cast("long")).alias(f"s{number}"))
-    return keyed.groupBy(
+    found = keyed.groupBy(
         *by,
         "smuid",
         kind.alias("kind"),
@@ -77,6 +80,10 @@ def facts(records: DataFrame, incomplete: Collection[str] = (), by: Sequence[str
         f.col("key.b").alias("b"),
         f.col("key.attempt").alias("attempt"),
     ).agg(*slots)
+    # whoever turned it away for a reason, as one that was removed, may be called one that has had it
+    told = f.coalesce(*(f.col(f"s{list(_COPY).index(name)}") for name in _TELLS_OF_A_COPY))
+    turned_away = (f.col("kind") == COPY) & (f.col(f"s{list(_COPY).index('begun')}") == TURNED_AWAY)
+    return found.where(~f.coalesce(turned_away & told.isNull(), f.lit(False)))
 
 
 def named(facts: DataFrame, by: Sequence[str] = ()) -> DataFrame:
@@ -118,7 +125,10 @@ def hops(facts: DataFrame) -> DataFrame:
 
 
 def copies(facts: DataFrame) -> DataFrame:
-    """One row for each server that has the message, by its own log or by a peer's.
+    """One row for each server that has had the message, by its own log or by a peer's.
+
+    Of a peer's record it is enough that it was there before, with less depth or with as much: who brought it
+    there may be told nowhere. Not so where its server turned it away as one that was removed.
 
     smuid, server, topic; begun int (1 published, 2 received, null where that record is missing), begun_us,
     begun_record, begun_last_record; ended int (`schema.ENDS`, null where no record is final), ended_us,
@@ -185,7 +195,7 @@ def _columns() -> tuple[dict[str, Column], dict[int, dict[str, Column]]]:
     }
     of_copies = {
         "topic": f.col("b"),
-        "begun": at[COPY]["begun"].cast("int"),
+        "begun": f.when(at[COPY]["begun"] < TURNED_AWAY, at[COPY]["begun"]).cast("int"),
         "begun_us": at[COPY]["begun_us"],
         "begun_record": at[COPY]["begun_record"],
         "begun_last_record": -at[COPY]["begun_last"],
@@ -251,10 +261,13 @@ def _keys() -> Column:
     # An unguaranteed copy was handed over without an answer: nobody claims to have it.
     unanswered = (f.col("outcome") == PASSED) & unguaranteed
     accepted = _first_sent() & ~unanswered
+    # who had it before has had it, though no record may be left of who brought it there
+    had_it = accepted | f.col("outcome").isin(OUTCOMES["depth"], OUTCOMES["duplicate"])
     also = linked | handed | _is("forwarded")
     return (
-        f.when(accepted & f.col("final"), f.array(first, claimed, copy))
-        .when(accepted, f.array(first, claimed))
+        f.when(had_it & f.col("final"), f.array(first, claimed, copy))
+        .when(had_it, f.array(first, claimed))
+        .when(f.col("turned_away"), f.array(first, copy))
         .when(also & (f.col("final") | _is("received", "depth", "passed")), f.array(first, copy))
         .otherwise(f.array(first))
     )
@@ -292,6 +305,7 @@ def _passed(records: DataFrame, incomplete: Collection[str]) -> DataFrame:
         "final": f.lit(False),
         "due": f.lit(None).cast("int"),
         "receipt": f.lit(""),
+        "reason": f.lit(""),
     }
     level = f.col("position").cast("long").alias("level")
     return found.select(*(columns[name].alias(name) for name in _NEEDED), level, f.lit(1).alias("crossing"))
@@ -337,8 +351,9 @@ def _coded(slim: DataFrame) -> DataFrame:
         "outcome": f.when(f.col("event") == "forwarded", outcome),
         "receipt": f.when(f.col("event") == "receipt", packed),
         "traits": -(asked + one + f.when(f.col("guarantee"), 0).otherwise(1)),
+        "turned_away": (f.col("event") == "duplicate") & (f.coalesce("reason", f.lit("")) != ""),
     }
-    return slim.withColumns(new).drop("mode", "guarantee")
+    return slim.withColumns(new).drop("mode", "guarantee", "reason")
 
 
 def _event_code(codes: Mapping[str, int]) -> Column:
@@ -420,7 +435,7 @@ _COPY: Final[_Layout] = _SHARED | {
     "ended_us": lambda: _ended(f.col("time_us")),
     "ended_record": lambda: _ended(f.col("record")),
     "ended_last": lambda: _ended(-f.col("record")),
-    "begun": lambda: _event_code(BEGINS),
+    "begun": lambda: f.when(f.col("turned_away"), f.lit(TURNED_AWAY)).otherwise(_event_code(BEGINS)),
     "ended": lambda: _ended(_event_code(ENDS)),
     "due": lambda: _begun(-f.col("due")),
     "expires_us": _expires,
@@ -434,8 +449,11 @@ _COPY: Final[_Layout] = _SHARED | {
     ),
     "priority": lambda: -f.col("priority"),
     "depth": lambda: _when(_is("published"), f.col("depth")),
-    "claimed_us": lambda: _when(~_own(), f.col("peer_received_us")),
+    "claimed_us": lambda: _when(~_own() & _first_sent(), f.col("peer_received_us")),
 }
+
+_TELLS_OF_A_COPY: Final = ("level", "begun_record", "ended_record", "widened", "claimed_us")
+"""Slots of which one is filled where somebody tells of a copy but who calls another one a duplicate of it."""
 
 _DELIVERY: Final[_Layout] = _SHARED | {
     "delivered_us": lambda: _when(_is("delivered"), f.col("time_us")),

@@ -126,12 +126,15 @@ def judged(records: list[HopRecord], log: Mapping[str, Any], unread: str = "") -
 
 def _sentence(copy: Mapping[str, Any], records: MessageRecords, log: Mapping[str, Any]) -> str:
     server = copy["server"]
-    claims = [
-        f"{record.peer} has acknowledged it to {record.server}, {moment(record.time_us)} by the clock of"
-        f" {record.server} (its record {record.record})"
+    answers = [
+        record
         for other in records.by_server.values()
         for record in other
-        if record.event == "forwarded" and record.peer == server and record.outcome in TAKEN
+        if record.event == "forwarded" and record.peer == server
+    ]
+    claims = [_answer(record, "acknowledged it") for record in answers if record.outcome in TAKEN]
+    claims += [
+        _answer(record, "called it a duplicate") for record in answers if record.outcome == "duplicate"
     ]
     own = records.by_server.get(server, [])
     if copy["state"] == "lost":
@@ -157,6 +160,13 @@ def _unread(records: MessageRecords, server: str) -> str:
         return ""
     what = "1 record of it here holds" if count == 1 else f"{count} records of it here hold"
     return f"{what} what no record can"
+
+
+def _answer(record: HopRecord, what: str) -> str:
+    return (
+        f"{record.peer} has {what} to {record.server}, {moment(record.time_us)} by the clock of"
+        f" {record.server} (its record {record.record})"
+    )
 
 
 def _lacks(log: Mapping[str, Any]) -> str:

@@ -217,6 +217,22 @@ def receipt_of_a_copy_elsewhere(logs: WrittenLogs, name: str) -> None:
     logs.write("a", "committed", name, final=True, **reader)
 
 
+def receipt_of_a_deeper_copy_elsewhere(logs: WrittenLogs, name: str) -> None:
+    """The same of one that was there with less depth."""
+    logs.write("a", "published", name, receipt="ALL", due=1)
+    logs.write("a", "forwarded", name, peer="elsewhere", attempt=1, outcome="depth")
+    reader = {"subscription": f"{READER}0@a", "attempt": 1}
+    logs.write("a", "delivered", name, **reader)
+    logs.write("a", "receipt", name, receipt="2/2")
+    logs.write("a", "committed", name, final=True, **reader)
+
+
+def handed_to_one_that_had_it(logs: WrittenLogs, name: str) -> None:
+    logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
+    answer = {"peer": "elsewhere", "attempt": 2, "outcome": "duplicate"}
+    logs.write("a", "forwarded", name, mode="ONE", final=True, **answer)
+
+
 def receipt_of_what_was_never_read(logs: WrittenLogs, name: str) -> None:
     logs.write("a", "published", name, due=1, receipt="ALL")
     logs.write("a", "receipt", name, receipt="1/1")
@@ -340,6 +356,8 @@ SCENARIOS: dict[str, Callable[[WrittenLogs, str], None]] = {
     "receipt without guarantee, early": receipt_without_guarantee_before_it_is_acknowledged,
     "receipt of what was never read": receipt_of_what_was_never_read,
     "receipt of a copy elsewhere": receipt_of_a_copy_elsewhere,
+    "receipt of a deeper copy elsewhere": receipt_of_a_deeper_copy_elsewhere,
+    "handed to one that had it": handed_to_one_that_had_it,
     "commit in a gap": commit_in_a_gap,
     "origin in a gap": origin_in_a_gap,
     "begun before a gap": begun_before_a_gap,

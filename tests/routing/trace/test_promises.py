@@ -55,7 +55,7 @@ def found(spark: Any, records: list[HopRecord]) -> Found:
         states={(row.server, row.smuid): row.state for row in copies.collect()},
         logs={row.server: row.asDict() for row in covered.collect()},
         holdings={row.server: row.verdict for row in balance.holdings(copies, covered, read).collect()},
-        missing=balance.balance(copies).agg(f.sum("begin_missing")).collect()[0][0],
+        missing=balance.balance(copies.where("server = 'torn'")).agg(f.sum("begin_missing")).collect()[0][0],
     )
 
 
@@ -185,6 +185,7 @@ def test_the_servers_agree_with_their_records(jobs: Found) -> None:
         ("receipt without guarantee, early", "unknown"),
         ("receipt of what was never read", "wrong"),
         ("receipt of a copy elsewhere", "unknown"),
+        ("receipt of a deeper copy elsewhere", "unknown"),
     ],
 )
 def test_a_receipt_is_held_to_what_it_was_asked_for(jobs: Found, name: str, verdict: str) -> None:
@@ -199,6 +200,41 @@ def test_an_origin_whose_log_lost_all_of_a_message_is_missing_in_its_route(jobs:
     route = jobs.routes[smuid("origin in a gap", "torn")]
     assert (route["state"], route["missing"]) == ("partial", ["torn"])
     assert jobs.missing == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["receipt of a copy elsewhere", "receipt of a deeper copy elsewhere", "handed to one that had it"],
+)
+def test_who_says_that_it_had_a_message_before_has_a_copy_of_which_nothing_is_known(
+    jobs: Found, name: str
+) -> None:
+    assert jobs.states["elsewhere", smuid(name)] == "log missing"
+    route = jobs.routes[smuid(name)]
+    assert (route["state"], route["missing"]) == ("partial", ["elsewhere"])
+
+
+def test_what_was_handed_to_one_that_had_it_is_where_a_log_is_missing(jobs: Found) -> None:
+    custody = jobs.custody[smuid("handed to one that had it")]
+    assert (custody["state"], custody["custodians"]) == ("log missing", 0)
+
+
+def test_a_duplicate_is_a_copy_where_nobody_tells_of_another_but_of_what_was_removed(spark: Any) -> None:
+    logs = WrittenLogs()
+    for server in ("a", "c"):
+        logs.write(server, "heartbeat")
+    names = {reason: f"a/019aa5d72900-1-{number}" for number, reason in enumerate(("", "removed"))}
+    for reason, name in names.items():
+        logs.write("a", "published", name, due=0)
+        logs.write("c", "duplicate", name, peer="a", attempt=2, hops=("a",), reason=reason)
+        logs.write("a", "forwarded", name, peer="c", attempt=2, outcome="duplicate", final=True)
+    for server in ("a", "c"):
+        logs.write(server, "heartbeat")
+    jobs = found(spark, logs.records)
+    assert jobs.states["c", names[""]] == "unknown"
+    assert jobs.routes[names[""]]["state"] == "partial"
+    assert ("c", names["removed"]) not in jobs.states
+    assert jobs.routes[names["removed"]]["state"] == "complete"
 
 
 @pytest.fixture(scope="module")

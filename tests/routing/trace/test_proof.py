@@ -66,6 +66,15 @@ def test_what_may_be_in_a_gap_is_not_known() -> None:
     )
 
 
+def test_of_who_called_it_a_duplicate_that_is_said() -> None:
+    rows = [row("a.example", 9, "forwarded", peer="b.example", outcome="duplicate")]
+    found = proofs({"copies": [{"server": "b.example", "state": "log missing"}]}, hop_records(rows), {})
+    assert found[0].sentence == (
+        "b.example has called it a duplicate to a.example, 2025-11-21T10:00:00.000+00:00 by the clock of"
+        " a.example (its record 9); what became of it is not known: its log was not read."
+    )
+
+
 def test_of_an_absent_log_others_tell() -> None:
     found = proofs({"copies": [{"server": "b.example", "state": "log missing"}]}, hop_records(ROWS), {})
     assert found[0].sentence.endswith("what became of it is not known: its log was not read.")
