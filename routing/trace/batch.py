@@ -229,7 +229,7 @@ def _derive(made: Mapping[str, DataFrame], out: str, told: Mapping[str, Observat
     held = balance.holdings(copies, covered, made["records"])
     written = {
         "custody": tables.written(custody.custody(found, vanished), out, "custody"),
-        "receipts": tables.written(custody.receipts(found), out, "receipts"),
+        "receipts": tables.written(custody.receipts(found, covered), out, "receipts"),
         "holdings": tables.written(held, out, "holdings", _telling(told, "holdings")),
     }
     wrong = anomalies.anomalies(

@@ -99,7 +99,7 @@ def vanished(hops: DataFrame, coverage: DataFrame) -> DataFrame | None:
     )
 
 
-def receipts(routes: DataFrame) -> DataFrame:
+def receipts(routes: DataFrame, coverage: DataFrame) -> DataFrame:
     """One row for each message whose receipt was sent.
 
     smuid, day, topic, origin, mode; asked: ONE or ALL, null where that record is missing; x, y as the receipt
@@ -109,14 +109,17 @@ def receipts(routes: DataFrame) -> DataFrame:
     could have answered; why: in words, where it is wrong.
 
     A receipt ONE counts whom it knows of when the first has the message. A receipt ALL that a timeout, a
-    removal or a death cut short counts fewer than were due. What a server did with a copy without a guarantee
-    may be missing in its log after a kill, so that nothing is wrong with a receipt that knows of more.
+    removal or a death cut short counts fewer than were due; a timeout may have cut any but those that were
+    sent well before a stated one ended, by a clock that was never set back. What a server did with a copy
+    without a guarantee may be missing in its log after a kill, so that nothing is wrong with a receipt that
+    knows of more.
     """
     due = f.aggregate(
         f.filter("copies", lambda c: c["begun_us"].isNotNull()),
         f.lit(0).cast("long"),
         lambda total, c: total + c["due"],
     )
+    back = coverage.where("went_back").select(f.col("server").alias("origin"), f.lit(True).alias("back"))
     one = f.col("mode") == "ONE"
     awaited = (f.col("asked") == "ALL") & ~f.col("cut_short")
     why = (
@@ -130,6 +133,7 @@ def receipts(routes: DataFrame) -> DataFrame:
     told_all = (f.col("x") <= f.col("had")) & (one | (f.col("y") == f.col("due")) | (f.col("asked") == "ONE"))
     return (
         routes.where(f.col("receipt_x").isNotNull())
+        .join(broadcast(back), "origin", "left")
         .select(
             "smuid",
             "day",
@@ -145,7 +149,9 @@ def receipts(routes: DataFrame) -> DataFrame:
                 "known"
             ),
             "guarantee",
-            f.exists("copies", _cuts_short).alias("cut_short"),
+            (f.exists("copies", _cuts_short) | ~f.col("receipt_in_time") | f.col("back").isNotNull()).alias(
+                "cut_short"
+            ),
         )
         .select(
             *("smuid", "day", "topic", "origin", "mode", "asked", "x", "y", "had", "due"),

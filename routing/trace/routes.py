@@ -14,6 +14,9 @@ from routing.trace.session import broadcast, kept
 NESTED_HOPS_MAX: Final = 10_000
 """Hops, and copies, kept in one row of the routes; the tables `hops` and `copies` have all."""
 
+IN_TIME_SHARE: Final = 0.1
+"""A clock that is put right little by little may show a timeout's end before it comes, by less of it."""
+
 ROWS_OF_RECORD: Final = 3
 """Hops, copies and deliveries that one record tells of, at most."""
 
@@ -94,9 +97,10 @@ def routes(
     begun_us, ended_us, ended, due, bytes, widened, whole, begun_again (in two records); delivered,
     committed: subscriptions, the second with those that were handed the message and acknowledge nothing;
     last_delay_us: from the first sending to the last first copy, by corrected clocks; asked: ONE or ALL, the
-    receipt that was asked for, null for none or unknown; receipt_x, receipt_y; state: complete where every
-    copy's fate is known, else partial; missing: the servers whose part is not known; truncated: there were
-    more hops or copies than `most`, and state and counts are those of the ones kept.
+    receipt that was asked for, null for none or unknown; receipt_x, receipt_y; receipt_in_time: by its
+    server's clock it was sent while a tenth and more of a stated timeout was left; state: complete where
+    every copy's fate is known, else partial; missing: the servers whose part is not known; truncated: there
+    were more hops or copies than `most`, and state and counts are those of the ones kept.
     """
     kind = f.col("kind")
     rows = _bounded(ends.states(clocks.corrected(named(paired), segments), coverage, proven), crowded, most)
@@ -111,6 +115,7 @@ def routes(
         "attempt",
         f.when(kind == HOP, hop).alias("hop"),
         f.when(kind == COPY, f.struct(*_COPY_FIELDS)).alias("copy"),
+        _receipt_in_time().alias("receipt_in_time"),
         _has_it().alias("done"),
         f.when(first, f.col("received_at_us")).alias("came_us"),
         f.when(first, f.col("sent_at_us")).alias("went_us"),
@@ -131,6 +136,7 @@ def routes(
         f.max("came_us").alias("last_us"),
         f.min("went_us").alias("first_us"),
         f.max("copy.bytes").alias("bytes"),
+        f.coalesce(f.bool_or("receipt_in_time"), f.lit(False)).alias("receipt_in_time"),
         *(f.max(name).alias(name) for name in _MESSAGE_FIELDS),
     )
     # A log that lost all records of a message is missing even where no other log tells of its copy.
@@ -157,6 +163,7 @@ def routes(
         "asked",
         "receipt_x",
         "receipt_y",
+        "receipt_in_time",
         f.when(f.size("missing") == 0, "complete").otherwise("partial").alias("state"),
         "missing",
         "truncated",
@@ -196,6 +203,13 @@ _COPY_FIELDS = (
 )
 _MESSAGE_FIELDS = ("topic", "one", "unguaranteed", "depth", "priority", "asked", "receipt_x", "receipt_y")
 """Said of each copy, and the greatest is the message's."""
+
+
+def _receipt_in_time() -> Column:
+    """Not as the timeout ended, which cuts a receipt short; that of its server the log does not tell."""
+    lasts_us = f.col("expires_us") - f.col("begun_us")
+    left_us = f.col("expires_us") - f.col("receipt_us")
+    return (f.col("expires_us") > 0) & (left_us > lasts_us * IN_TIME_SHARE)
 
 
 def _has_it() -> Column:

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from routing.hops import HopRecord
 from tests.support.hop_logs import ANSWERED, READER, WrittenLogs
 
+FAR_US = 1_763_719_200_000_000 + 86_400_000_000
+"""The end of a timeout that no log here reaches."""
+
 
 def smuid(name: str, origin: str = "a") -> str:
     return f"{origin}/019aa5d72900-1-{list(SCENARIOS).index(name) + 1:x}"
@@ -170,8 +173,30 @@ def receipt_one_counts_few(logs: WrittenLogs, name: str) -> None:
 
 
 def receipt_all_counts_few(logs: WrittenLogs, name: str) -> None:
+    logs.read_by_all(name, 3, receipt="ALL", expires_us=FAR_US)
+    logs.write("a", "receipt", name, receipt="1/1")
+
+
+def receipt_all_counts_few_at_its_end(logs: WrittenLogs, name: str) -> None:
+    """Who answers too late is not counted."""
+    logs.read_by_all(name, 3, receipt="ALL", expires_us=logs.now_us + 7_000_000)
+    logs.write("a", "receipt", name, receipt="1/1")
+
+
+def receipt_all_counts_few_without_a_stated_end(logs: WrittenLogs, name: str) -> None:
+    """It comes at the end of the timeout that its site was told."""
     logs.read_by_all(name, 3, receipt="ALL")
     logs.write("a", "receipt", name, receipt="1/1")
+
+
+def receipt_all_counts_few_by_a_clock_that_was_set_back(logs: WrittenLogs, name: str) -> None:
+    reader = {"subscription": f"{READER}@back", "attempt": 1}
+    logs.last["back"] = 61  # whether a clock went back is looked at by 64 records
+    logs.write("back", "published", name, due=2, receipt="ALL", expires_us=logs.now_us + 600_000_000)
+    logs.write("back", "delivered", name, **reader)
+    for event, fields in (("committed", reader | {"final": True}), ("receipt", {"receipt": "1/1"})):
+        logs.write("back", event, name, **fields)
+        logs.records[-1].time_us -= 3_600_000_000
 
 
 def receipt_of_unknown_kind(logs: WrittenLogs, name: str) -> None:
@@ -349,6 +374,9 @@ SCENARIOS: dict[str, Callable[[WrittenLogs, str], None]] = {
     "on after the end of the log": handed_back_and_on_after_the_end_of_the_log,
     "receipt ONE counts few": receipt_one_counts_few,
     "receipt ALL counts few": receipt_all_counts_few,
+    "receipt ALL counts few at its end": receipt_all_counts_few_at_its_end,
+    "receipt ALL counts few, without a stated end": receipt_all_counts_few_without_a_stated_end,
+    "receipt ALL counts few, clock set back": receipt_all_counts_few_by_a_clock_that_was_set_back,
     "receipt of unknown kind": receipt_of_unknown_kind,
     "receipt after a removal": receipt_after_a_removal,
     "receipt without guarantee": receipt_without_guarantee,
@@ -363,6 +391,7 @@ SCENARIOS: dict[str, Callable[[WrittenLogs, str], None]] = {
     "begun before a gap": begun_before_a_gap,
 }
 ORIGINS = {
+    "receipt ALL counts few, clock set back": "back",
     "begun before a gap": "torn",
     "commit in a gap": "torn",
     "origin in a gap": "torn",
@@ -379,7 +408,7 @@ def written() -> list[HopRecord]:
     for name, happens in SCENARIOS.items():
         happens(logs, smuid(name, ORIGINS.get(name, "a")))
     held = {"a": 4, "b": 2, "c": 2}
-    for server in ("a", "b", "c", "torn"):
+    for server in ("a", "b", "c", "torn", "back"):
         logs.write(server, "heartbeat", held=held.get(server, 0))
     return logs.records
 

@@ -20,6 +20,11 @@ class WrittenLogs:
     records: list[HopRecord] = field(default_factory=list)
     last: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def now_us(self) -> int:
+        """The time of the next record."""
+        return 1_763_719_200_000_000 + 1_000_000 * len(self.records)
+
     def write(self, server: str, event: str, smuid: str = "", **fields: Any) -> None:
         self.last[server] += 1
         record = HopRecord(
@@ -27,7 +32,7 @@ class WrittenLogs:
             server=server,
             boot=1,
             record=self.last[server],
-            time_us=1_763_719_200_000_000 + 1_000_000 * len(self.records),
+            time_us=self.now_us,
             event=event,  # type: ignore[arg-type] # the names of events
             smuid=smuid,
             topic="t" if smuid else "",
