@@ -32,6 +32,7 @@ from routing.trace import (
     routes,
     schema,
     tables,
+    vanished,
 )
 from routing.trace.session import broadcast, kept
 
@@ -104,9 +105,10 @@ def run(
     tables.write(_dated(facts.deliveries(paired)), out, "deliveries")
     paired.unpersist()
     progress("links")
-    made["link_hours"] = _write_links(made, out, any_truncated=crowded is not None)
+    gone = vanished.proven_vanished(made["hops"], everything, covered)
+    made["link_hours"] = _write_links(made, out, gone, any_truncated=crowded is not None)
     progress("custody, receipts, balance, anomalies")
-    _derive(made, out, told)
+    _derive(made, out, told, gone)
     covered.unpersist()
     return _summary(logs_read, {name: _said(session, out, name, one) for name, one in told.items()}) | taken
 
@@ -203,10 +205,12 @@ def _dated(rows: DataFrame) -> DataFrame:
     return rows.withColumns({"birth_us": born, "day": routes.day(born)})
 
 
-def _write_links(made: Mapping[str, DataFrame], out: str, *, any_truncated: bool) -> DataFrame:
+def _write_links(
+    made: Mapping[str, DataFrame], out: str, gone: DataFrame | None, *, any_truncated: bool
+) -> DataFrame:
     """From the hops that the routes hold, and of those that do not hold all from the table of hops.
 
-    Returns the table of hours.
+    `gone` as from `vanished.proven_vanished`. Returns the table of hours.
     """
     hops = routes.hop_rows(made["routes"].where("not truncated"))
     if any_truncated:
@@ -214,21 +218,22 @@ def _write_links(made: Mapping[str, DataFrame], out: str, *, any_truncated: bool
         others = made["hops"].withColumn("repeated", f.lit(True))
         others = others.join(broadcast(crowded), "smuid", "left_semi")
         hops = hops.unionByName(others.select(*hops.columns))
-    hourly = links.links(hops, made["coverage"], per_hour=True)
-    tables.write(links.links(hops, made["coverage"]), out, "links")
+    hourly = links.links(hops, made["coverage"], gone, per_hour=True)
+    tables.write(links.links(hops, made["coverage"], gone), out, "links")
     return tables.written(hourly.withColumn("day", f.col("hour").cast("date")), out, "link_hours")
 
 
-def _derive(made: Mapping[str, DataFrame], out: str, told: Mapping[str, Observation]) -> None:
+def _derive(
+    made: Mapping[str, DataFrame], out: str, told: Mapping[str, Observation], gone: DataFrame | None
+) -> None:
     """The tables that are made of others; what the summary says of them is `told` as they are written."""
     found, covered = made["routes"], made["coverage"]
     copies = made["copies"].drop("day")
 
     tables.write(_telling(told, "balance")(balance.balance(copies)), out, "balance")
-    vanished = custody.vanished(made["hops"], covered)
     held = balance.holdings(copies, covered, made["records"])
     written = {
-        "custody": tables.written(custody.custody(found, vanished), out, "custody"),
+        "custody": tables.written(custody.custody(found, gone), out, "custody"),
         "receipts": tables.written(custody.receipts(found, covered), out, "receipts"),
         "holdings": tables.written(held, out, "holdings", _telling(told, "holdings")),
     }

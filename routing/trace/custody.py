@@ -8,7 +8,7 @@ from routing.trace.session import broadcast
 
 
 def custody(routes: DataFrame, vanished: DataFrame | None = None) -> DataFrame:
-    """One row for each message of mode ONE; `vanished` as from the function of that name.
+    """One row for each message of mode ONE; `vanished` as from `vanished.proven_vanished`.
 
     smuid, day, topic, origin; path: array of the servers that have had it, first to last; state: finished,
     held, handed over (to a server whose part is not known), lost, log missing, or gone, without a guarantee,
@@ -39,7 +39,8 @@ def custody(routes: DataFrame, vanished: DataFrame | None = None) -> DataFrame:
     known = whole & f.forall(splitting, lambda s: _split_is_known(first, s))
     gone = _any("gone")
     if vanished is not None:
-        routes = routes.join(vanished.withColumn("vanished", f.lit(True)), "smuid", "left")
+        known_gone = vanished.select("smuid").distinct().withColumn("vanished", f.lit(True))
+        routes = routes.join(known_gone, "smuid", "left")
         gone |= f.coalesce("vanished", f.lit(False))
     several = f.greatest(f.size("owners"), f.least(f.lit(1), f.size("last")) + split)
     ordered = f.array_sort(
@@ -66,36 +67,6 @@ def custody(routes: DataFrame, vanished: DataFrame | None = None) -> DataFrame:
             f.when(known, several).otherwise(f.least(several, f.lit(1))).alias("custodians"),
             "committed",
         )
-    )
-
-
-def vanished(hops: DataFrame, coverage: DataFrame) -> DataFrame | None:
-    """Messages of mode ONE without a guarantee that a link has lost: smuid; None where there can be none.
-
-    `hops` is the table. Said only where the logs of both ends are whole, and one that was sent later over the
-    link is in that of the receiver: a link keeps their order. Runs a job, which reads three columns of
-    `hops`.
-    """
-    silent = hops.where("kind = 'sent' and one").select(
-        "smuid", "from", "to", f.coalesce("sent_us", "acked_us").alias("went_us")
-    )
-    if silent.isEmpty():
-        return None
-    # a clock that went back puts what is sent earlier behind what is sent later
-    senders = coverage.where("log = 'whole' and not went_back").select(f.col("server").alias("from"))
-    receivers = coverage.where("log = 'whole'").select(f.col("server").alias("to"))
-    arrived = (
-        hops.where("received_logged and sent_logged")
-        .groupBy("from", "to")
-        .agg(f.max(f.coalesce("sent_us", "acked_us")).alias("arrived_us"))
-    )
-    return (
-        silent.join(broadcast(senders), "from")
-        .join(broadcast(receivers), "to")
-        .join(broadcast(arrived), ["from", "to"])
-        .where("went_us < arrived_us")
-        .select("smuid")
-        .distinct()
     )
 
 

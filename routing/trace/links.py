@@ -31,15 +31,19 @@ def kind_name() -> Column:
     return words
 
 
-def links(hops: DataFrame, coverage: DataFrame, per_hour: bool = False) -> DataFrame:
+def links(
+    hops: DataFrame, coverage: DataFrame, vanished: DataFrame | None = None, per_hour: bool = False
+) -> DataFrame:
     """One row for each directed link and day of birth (`per_hour`: and hour of birth).
 
-    `hops` as from `routes.hop_rows`.
+    `hops` as from `routes.hop_rows`, `vanished` as from `vanished.proven_vanished`: without it no
+    unguaranteed copy counts as lost.
 
     `from`, `to`, day date (`per_hour`: hour timestamp instead); messages: first copies accepted; bytes of
-    those; attempts: forwards sent, as far as one was acknowledged; lost: attempts that did not arrive, null
-    unless both logs are whole; unanswered: arrived, and no acknowledgement came back, null likewise; retries:
-    lost + unanswered, null likewise; duplicates, loops, widened (copies of more depth), denied; delay_p50_us,
+    those; attempts: forwards sent, as far as one was acknowledged; lost: attempts of which it is proven
+    that they did not arrive, null unless both logs are whole, and begin with their first record or a day
+    before; unanswered: arrived, and no acknowledgement came back, null likewise; retries: lost + unanswered,
+    null likewise; duplicates, loops, widened (copies of more depth), denied; delay_p50_us,
     delay_p90_us, delay_p99_us, delay_min_us (null where the clocks are not known), raw_p50_us; timed: hops
     whose delay is known; logs: both, from, to or none, which ends were read.
     """
@@ -49,21 +53,27 @@ def links(hops: DataFrame, coverage: DataFrame, per_hour: bool = False) -> DataF
     link = ("from", "to", (period if per_hour else period.cast("date")).alias(name))
     first = f.col("kind") == "accepted"
     delay = f.when(first, f.col("delay_us"))
+    # where the answered one came after the end of the receiver's log, so may those before it have
+    answered_came = f.max_by("received_logged", "attempt")
     silent = f.col("received_logged") & ~f.col("sent_logged") & ~f.col("unguaranteed")
     sent = hops.where("sent_logged")
     # Only where a message was sent again does the number of attempts have to be found link by link.
     again = (
         sent.where("repeated")
         .groupBy("smuid", "crossing", *link)
-        .agg(f.max("attempt").alias("attempts"))
+        .agg(
+            f.max("attempt").alias("attempts"),
+            f.when(~answered_came, f.max("attempt") - f.count("*")).alias("doubt"),
+        )
         .groupBy("from", "to", name)
-        .agg(f.sum("attempts").alias("again"))
+        .agg(f.sum("attempts").alias("again"), f.sum("doubt").alias("doubt"))
     )
+    gone = _vanished(hops, vanished, period if per_hour else period.cast("date"), name)
     found = hops.groupBy(*link).agg(
         f.count_if(first).alias("messages"),
         f.coalesce(f.sum(f.when(first, f.col("bytes"))), f.lit(0)).alias("bytes"),
         f.count_if(f.col("sent_logged") & ~f.col("repeated")).alias("once"),
-        f.count_if(f.col("sent_logged") & (f.col("kind") != KINDS[SENT])).alias("answers"),
+        f.count_if("sent_logged").alias("answers"),
         f.count_if(silent).alias("unanswered"),
         *(f.count_if(f.col("kind") == word).alias(column) for word, column in _OTHERS.items()),
         f.count(delay).alias("timed"),
@@ -73,14 +83,27 @@ def links(hops: DataFrame, coverage: DataFrame, per_hour: bool = False) -> DataF
     )
 
     def log_of(side: str) -> DataFrame:
-        return broadcast(coverage.select(f.col("server").alias(side), f.col("log").alias(f"{side}_log")))
+        begins = f.when(f.col("first_record") > 1, f.col("first_us") + DAY_US).otherwise(0)
+        return broadcast(
+            coverage.select(
+                f.col("server").alias(side),
+                f.col("log").alias(f"{side}_log"),
+                begins.alias(f"{side}_begins_us"),
+            )
+        )
 
     attempts = f.col("once") + f.coalesce("again", f.lit(0))
     from_log, to_log = (f.coalesce(log, f.lit("absent")) for log in ("from_log", "to_log"))
     both_whole = (from_log == "whole") & (to_log == "whole")
-    lost = f.greatest(attempts - f.col("answers") - f.col("unanswered"), f.lit(0))
+    # clocks that differ by less than a day leave no doubt of what was born a day after a log began
+    born_us = f.unix_micros(f.col(name).cast("timestamp"))
+    both_whole &= born_us >= f.greatest("from_begins_us", "to_begins_us")
+    doubt = f.coalesce("doubt", f.lit(0))
+    unarrived = f.greatest(attempts - f.col("answers") - f.col("unanswered") - doubt, f.lit(0))
+    lost = unarrived + f.coalesce("gone", f.lit(0))
     read = (
         found.join(again, ["from", "to", name], "left")
+        .join(gone, ["from", "to", name], "left")
         .join(log_of("from"), "from", "left")
         .join(log_of("to"), "to", "left")
     )
@@ -110,6 +133,15 @@ def links(hops: DataFrame, coverage: DataFrame, per_hour: bool = False) -> DataF
         .otherwise("none")
         .alias("logs"),
     )
+
+
+def _vanished(hops: DataFrame, vanished: DataFrame | None, period: Column, name: str) -> DataFrame:
+    """How many have, by link and period: from, to, `name`, gone."""
+    if vanished is None:
+        gone = hops.where(f.lit(False))
+    else:
+        gone = hops.where(f.col("kind") == KINDS[SENT]).join(vanished, ["smuid", "from", "to"], "left_semi")
+    return gone.groupBy("from", "to", period.alias(name)).agg(f.count("*").alias("gone"))
 
 
 _OTHERS: Final = {"duplicate": "duplicates", "loop": "loops", "depth": "widened", "denied": "denied"}

@@ -31,7 +31,7 @@ class Found:
 def found(spark: Any, records: list[HopRecord]) -> Found:
     from pyspark.sql import functions as f
 
-    from routing.trace import balance, clocks, coverage, custody, ends, facts, links, routes
+    from routing.trace import balance, clocks, coverage, custody, ends, facts, links, routes, vanished
 
     read = records_frame(spark, records)
     words = coverage.words(read)
@@ -41,14 +41,14 @@ def found(spark: Any, records: list[HopRecord]) -> Found:
     made = routes.routes(paired, clocks.segments_frame(spark, []), covered).localCheckpoint()
     copies = ends.states(facts.copies(paired), covered).localCheckpoint()
     hops = facts.hops(paired).withColumn("kind", links.kind_name())
-    vanished = custody.vanished(hops, covered)
+    gone = vanished.proven_vanished(hops, read, covered)
 
     def by_smuid(frame: Any) -> dict[str, Any]:
         return {row.smuid: row.asDict(recursive=True) for row in frame.collect()}
 
     return Found(
         routes=by_smuid(made),
-        custody=by_smuid(custody.custody(made, vanished)),
+        custody=by_smuid(custody.custody(made, gone)),
         receipts=by_smuid(custody.receipts(made, covered)),
         twice={row.smuid for row in copies.where(balance.begun_twice() | balance.ended_twice()).collect()},
         held={(row.server, row.smuid) for row in copies.where("state = 'held'").collect()},
