@@ -97,9 +97,9 @@ def anomalies(
                 "log missing",
                 server="server",
                 time_us="first_gap_us",
-                detail=f.when(
-                    f.col("log") == "gaps", f.format_string("%d records missing", "missing")
-                ).otherwise(f.col("log")),
+                detail=f.when(f.col("numbered_twice"), "its record numbers came twice")
+                .when(f.col("log") == "gaps", f.format_string("%d records missing", "missing"))
+                .otherwise(f.col("log")),
             ),
             _rows(jumps, "clock jump", server="server", time_us="time_us", detail="detail"),
             _degraded(link_hours),

@@ -71,8 +71,9 @@ def run(
     records = tables.read(session, out, "records").drop("day")
     progress("which logs are whole")
     words = kept(coverage.words(records), StorageLevel.DISK_ONLY)
-    gaps = tables.written(coverage.gaps(words, claims), out, "gaps")
-    covered = kept(tables.written(coverage.coverage(records, words, gaps), out, "coverage"))
+    twice = coverage.numbered_twice(words, records)
+    gaps = tables.written(coverage.gaps(words, claims, twice), out, "gaps")
+    covered = kept(tables.written(coverage.coverage(records, words, gaps, twice), out, "coverage"))
     words.unpersist()
     logs_read = covered.select("server", "log", "records", "missing").collect()
     incomplete = [row.server for row in logs_read if row.log in ("gaps", "absent")]

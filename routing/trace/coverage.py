@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from routing.trace.files import spelled
-from routing.trace.session import broadcast
+from routing.trace.session import broadcast, kept
 
 WORD_BITS: Final = 64
 
@@ -25,21 +25,70 @@ EVER_US: Final = 1 << 62
 
 
 def words(records: DataFrame) -> DataFrame:
-    """server, word long, mask long (bit i: record 64 * word + i was read), first_us, last_us."""
+    """server, word long, mask long (bit i: record 64 * word + i was read), first_us, last_us, lines (records,
+    those that were read twice counted twice), first_boot, last_boot.
+    """
     bit = f.expr(f"shiftleft(1L, cast(record % {WORD_BITS} as int))")
     return records.groupBy("server", f.expr(f"record div {WORD_BITS}").alias("word")).agg(
-        f.bit_or(bit).alias("mask"), f.min("time_us").alias("first_us"), f.max("time_us").alias("last_us")
+        f.bit_or(bit).alias("mask"),
+        f.min("time_us").alias("first_us"),
+        f.max("time_us").alias("last_us"),
+        f.count("*").alias("lines"),
+        f.min("boot").alias("first_boot"),
+        f.max("boot").alias("last_boot"),
     )
 
 
-def gaps(words: DataFrame, claims: DataFrame | None = None) -> DataFrame:
+def numbered_twice(words: DataFrame, records: DataFrame) -> DataFrame | None:
+    """The servers that began to number anew, as after a reinstall or from a backup: server; None without any.
+
+    Of their numbers none proves anything. Told by a number that two different records have, and by a boot
+    that follows a later one. Runs a job over `words`, and where logs were read twice another over their
+    records.
+    """
+    series = Window.partitionBy("server").orderBy("word")
+    anew = words.withColumn("boot_before", f.lag("last_boot").over(series)).where("first_boot < boot_before")
+    found = anew.select("server")
+    doubled = kept(words.where(f.col("lines") > f.bit_count("mask")).select("server", "word"))
+    if not doubled.isEmpty():
+        content = f.xxhash64("boot", "time_us", "event", "smuid")
+        differ = (
+            records.withColumn("word", f.expr(f"record div {WORD_BITS}"))
+            .join(broadcast(doubled), ["server", "word"], "left_semi")
+            .groupBy("server", "record")
+            .agg(f.min(content).alias("one"), f.max(content).alias("other"))
+            .where("one != other")
+        )
+        found = found.unionByName(differ.select("server"))
+    servers = kept(found.distinct())
+    return None if servers.isEmpty() else servers
+
+
+def gaps(words: DataFrame, claims: DataFrame | None = None, twice: DataFrame | None = None) -> DataFrame:
     """The record numbers that are missing between those that were read, and those that names of files claim.
 
-    `claims` as `files.claims` gives them. server, first_missing, last_missing long; before_us, after_us: by
+    `claims` as `files.claims` gives them; of `twice` (`numbered_twice`) any record may be missing: one gap
+    is over all that were read. server, first_missing, last_missing long; before_us, after_us: by
     the server's clock the gap lies between, null where nothing was read on that side.
     """
     found = _between(words)
-    return found if claims is None else found.unionByName(_claimed(words, claims))
+    if claims is not None:
+        found = found.unionByName(_claimed(words, claims))
+    if twice is None:
+        return found
+    nothing = f.lit(None).cast("long")
+    of_twice = (
+        _ends(words)
+        .join(broadcast(twice), "server", "left_semi")
+        .select(
+            "server",
+            f.col("first_record").alias("first_missing"),
+            f.col("last_record").alias("last_missing"),
+            nothing.alias("before_us"),
+            nothing.alias("after_us"),
+        )
+    )
+    return found.join(broadcast(twice), "server", "left_anti").unionByName(of_twice)
 
 
 def _claimed(words: DataFrame, claims: DataFrame) -> DataFrame:
@@ -105,15 +154,17 @@ def servers_named(records: DataFrame) -> DataFrame:
     return named.where(f.col("server").isNotNull()).distinct()
 
 
-def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame:
+def coverage(
+    records: DataFrame, words: DataFrame, gaps: DataFrame, twice: DataFrame | None = None
+) -> DataFrame:
     """One row for each server that any record names.
 
     server; first_record, last_record, records, missing long; boots int; first_us, last_us by its clock;
     first_gap_us, last_gap_us: its gaps lie between these (null without gaps); complete_from: the first record
     after the last gap; first_missing: the first record of the first gap (null without gaps); went_back bool:
     its clock was set back; held long, beat_record long: of the last heartbeat; base_held, base_record: of the
-    first heartbeat after complete_from, or 0 and 0 where the log is whole from record 1; log: whole, gaps, no
-    heartbeat or absent.
+    first heartbeat after complete_from, or 0 and 0 where the log is whole from record 1; numbered_twice bool:
+    it is among `twice`, as `gaps` was given; log: whole, gaps (also of these), no heartbeat or absent.
     """
     per_server = _ends(words)
     per_gap = gaps.groupBy("server").agg(
@@ -140,7 +191,9 @@ def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame
     )
     # Each server is in each part once at most: one aggregation takes them together, which joins would do at a
     # shuffle or a broadcast for each.
-    parts = (servers_named(records), per_server, per_gap, boots, beats)
+    parts = [servers_named(records), per_server, per_gap, boots, beats]
+    nobody = boots.select("server").where(f.lit(False))
+    parts.append((nobody if twice is None else twice).withColumn("numbered_twice", f.lit(True)))
     together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
     told = [name for name in together.columns if name != "server"]
     known = together.groupBy("server").agg(*(f.max(name).alias(name) for name in told))
@@ -150,7 +203,7 @@ def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame
         "first_record",
         "last_record",
         f.coalesce("records", f.lit(0)).alias("records"),
-        f.coalesce("missing", f.lit(0)).alias("missing"),
+        f.when(f.col("numbered_twice"), 0).otherwise(f.coalesce("missing", f.lit(0))).alias("missing"),
         f.coalesce("boots", f.lit(0)).alias("boots"),
         "first_us",
         "last_us",
@@ -163,6 +216,7 @@ def coverage(records: DataFrame, words: DataFrame, gaps: DataFrame) -> DataFrame
         "beat_record",
         f.when(whole, f.lit(0)).otherwise(f.col("first_held")).alias("base_held"),
         f.when(whole, f.lit(0)).otherwise(f.col("first_beat")).alias("base_record"),
+        f.coalesce("numbered_twice", f.lit(False)).alias("numbered_twice"),
         f.when(f.col("records").isNull(), "absent")
         .when(f.col("missing") > 0, "gaps")
         .when(f.col("beat_record").isNull(), "no heartbeat")

@@ -173,6 +173,8 @@ def _lacks(log: Mapping[str, Any]) -> str:
     match log.get("log", "absent"):
         case "absent":
             return "its log was not read"
+        case "gaps" if log.get("numbered_twice"):
+            return "its record numbers came twice"
         case "gaps":
             return f"{log['missing']} records of its log are missing"
         case _:

@@ -85,6 +85,28 @@ def one_that_comes_again_tells_nothing_of_what_was_answered_before(
     return set()
 
 
+def its_server_was_installed_anew(case: Suspects) -> set[str]:
+    """It numbers its records from 1, and takes the number of one that was not read."""
+    case.taken()
+    case.answered()
+    case.logs.last[case.set] = 0
+    case.lives()
+    case.lives()
+    case.taken()
+    return set()
+
+
+def its_server_was_installed_anew_and_its_first_records_were_not_read(case: Suspects) -> set[str]:
+    case.taken()
+    case.answered()
+    for record in case.logs.records:
+        record.boot = 2
+    for _ in range(3):
+        case.lives()
+    case.taken()
+    return set()
+
+
 LOST: Final[dict[str, Callable[[Suspects], set[str]]]] = {
     "between two that were answered": a_copy_between_two_that_were_answered_where_all_numbers_are_there,
     "in a gap": its_record_may_be_in_a_gap_whatever_the_clock_said,
@@ -96,6 +118,8 @@ LOST: Final[dict[str, Callable[[Suspects], set[str]]]] = {
     "again on the same link": partial(
         one_that_comes_again_tells_nothing_of_what_was_answered_before, by_another_way=False
     ),
+    "anew": its_server_was_installed_anew,
+    "anew, first records not read": its_server_was_installed_anew_and_its_first_records_were_not_read,
 }
 """Each tells of copies, and says which of them are lost."""
 
@@ -111,8 +135,9 @@ def lost(spark: Any) -> dict[str, tuple[set[str], set[str]]]:
         case.lives()
     read = records_frame(spark, [record for case in cases.values() for record in case.logs.records])
     words = coverage.words(read)
-    gaps = coverage.gaps(words).localCheckpoint()
-    covered = coverage.coverage(read, words, gaps).localCheckpoint()
+    twice = coverage.numbered_twice(words, read)
+    gaps = coverage.gaps(words, twice=twice).localCheckpoint()
+    covered = coverage.coverage(read, words, gaps, twice).localCheckpoint()
     copies = facts.copies(facts.facts(read, [case.set for case in cases.values()])).localCheckpoint()
     found = ends.states(copies, covered, brackets.proven_lost(copies, read, gaps))
     said = [row.smuid for row in found.where("state = 'lost'").collect()]
