@@ -65,7 +65,8 @@ class ClientConnection:
         self._ahead_bytes = 0  # read while nothing was carried out
         self._left_by = math.inf  # who has closed its own direction, and is slowed down
         self._held = 0  # bytes that the session knows of
-        self._why = ""  # it ends, for the log
+        self._why = ""  # the connection itself ends it, for the log
+        self._left = False  # its client has ended its direction, and had not said goodbye
 
     async def run(self) -> None:
         """Run the connection until both sides have said what they have to say."""
@@ -81,15 +82,21 @@ class ClientConnection:
                     session.offer_events_to(partial(self._take, nursery))
                     nursery.start_soon(self._write, session)
                     await self._read(session)
+                    self._left = conversation.goodbye is None
                     await self._wait_for_answers()
                 await self._flush()
                 self._sending = True  # no other frame begins, so that the writer is stopped within none
                 nursery.cancel_scope.cancel()
             self._sending = False
             await self._flush()
+        except* (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, SilentError):
+            raise
+        except* Exception:
+            self._why = OWN_ERROR
+            raise
         finally:
             if self._session is not None:  # what it held goes on to others now
-                self._session.close(lost=not conversation.said_goodbye, why=self._why)
+                self._session.close(lost=not conversation.said_goodbye, why=self._why_ended)
         if conversation.goodbye is not None:
             await self._part(conversation.goodbye)
 
@@ -100,6 +107,14 @@ class ClientConnection:
             redirect = self._site.redirect if reason == "draining" else None
             self._conversation.end(reason, text, redirect)
         self._stop_waiting()
+
+    @property
+    def _why_ended(self) -> str:
+        """For the log; "" where the connection broke, or its client said goodbye."""
+        why = self._why or self._conversation.ended_by
+        if not why and self._left:
+            why = self._transport.ended_by or "its client closed the connection without a goodbye"
+        return why
 
     def _stop_waiting(self) -> None:
         self._listening.cancel()
@@ -427,7 +442,7 @@ class ClientConnection:
             with trio.CancelScope(deadline=deadline) as sending:
                 await self._transport.send_pieces(pieces)
             if sending.cancelled_caught:
-                self._why = self._why or "its client does not read"
+                self._why = self._why_ended or "its client does not read"
                 raise trio.TooSlowError
             self._note_sent()
         finally:

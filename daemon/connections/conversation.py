@@ -44,6 +44,8 @@ class Conversation(ABC):
         goodbye: the last bytes, b"" where there is nothing to say; None until the connection has to end. From
             then on nothing that the client sent is carried out. What is unanswered is answered before.
         said_goodbye: the client has said that it leaves, so it has left nothing half done.
+        ended_by: for the log, what made the conversation itself set `goodbye`; "" where nothing did. Holds no
+            text of a refusal: that may quote what the client sent.
         sends_every_s: how often the client wants to hear something; None for never.
         silence_max_s: how long it may send nothing at all; None for ever.
         heart_beat: what is sent where there is nothing else to say.
@@ -59,6 +61,7 @@ class Conversation(ABC):
         self.frames = 0
         self.goodbye: bytes | None = None
         self.said_goodbye = False
+        self.ended_by = ""
         self.sends_every_s: float | None = None
         self.silence_max_s: float | None = None
 
@@ -110,6 +113,10 @@ class Conversation(ABC):
 
         Called only while there is no goodbye; also before `greet` and before the login.
         """
+
+    def _note_end(self, refusal: Refusal, command: str = "") -> None:
+        """Set `ended_by`; `command` is the frame at fault, where it is one of the protocol's own."""
+        self.ended_by = f"the site ended it: {refusal.code}{command and f' at {command}'}"
 
     def take_output(self) -> tuple[list[bytes], list[int]]:
         """What is to be sent, and the deliveries that are finished once it was."""

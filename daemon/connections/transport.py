@@ -14,6 +14,9 @@ class Transport(Protocol):
     sends_now: bool
     """Whether `send_now` ever sends anything."""
 
+    ended_by: str
+    """Why this side has ended the stream, for the log; "" where it has not."""
+
     async def open(self) -> bool:
         """Do what comes before the first byte of the protocol; False where the connection ends with that."""
 
@@ -42,6 +45,7 @@ class StreamTransport:
     """
 
     def __init__(self, stream: trio.abc.Stream) -> None:
+        self.ended_by = ""
         self._stream = stream
         self._socket = stream.socket if isinstance(stream, trio.SocketStream) else None
         self.sends_now = self._socket is not None

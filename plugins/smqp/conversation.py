@@ -109,6 +109,7 @@ class SmqpConversation(Conversation):
             except FramingLost as lost:
                 self.out.append(replies.error(("", ""), lost))
                 self.goodbye = replies.goodbye("framing-lost")
+                self._note_end(lost)
                 return None
             except Refusal as refusal:
                 frame = self._reader.refused
@@ -158,6 +159,7 @@ class SmqpConversation(Conversation):
         else:
             self.out.append(replies.error(("", ""), refusal))
             self.goodbye = replies.goodbye(refusal.code)
+            self._note_end(refusal)
 
     def _carry_out_early(self, command: Command) -> None:
         if isinstance(command, Ping):

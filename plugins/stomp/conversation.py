@@ -207,7 +207,7 @@ class StompConversation(Conversation):
     def end(self, reason: EndReason, text: str, redirect: str | None) -> None:
         """ERROR."""
         code = Refusal.NOT_LOGGED_IN if reason == "login-timeout" else Refusal.NOT_AVAILABLE
-        self._fail(Refusal(code, f"{text}; connect to {redirect}" if redirect else text), None)
+        self._end_with(Refusal(code, f"{text}; connect to {redirect}" if redirect else text), None)
 
     def handle(self, events: Iterable[SessionEvent]) -> None:
         """See `Conversation`. Who is leaving is delivered nothing more."""
@@ -389,6 +389,11 @@ class StompConversation(Conversation):
             self.out.append(write_receipt(receipt, self.version, smuid))
 
     def _fail(self, refusal: Refusal, receipt: str | None, command: str | None = None) -> None:
+        if not self._failed:
+            self._note_end(refusal, command if command in _HANDLERS else "")
+        self._end_with(refusal, receipt, command)
+
+    def _end_with(self, refusal: Refusal, receipt: str | None, command: str | None = None) -> None:
         """ERROR, after which the connection ends, and before which it is told what was done.
 
         Nothing more is read; of several errors the first is told. Source: STOMP 1.2 "ERROR".

@@ -28,6 +28,7 @@ from wsproto.utilities import RemoteProtocolError
 SUBPROTOCOLS = ("v12.stomp", "v11.stomp", "v10.stomp")
 RECEIVE_BYTES = 65_536
 NO_WEBSOCKET = b"Here is STOMP over WebSocket, and nothing else: connect with a STOMP client to ws://.\n"
+RULES_BROKEN = "the site ended it: its client broke the rules of WebSocket"
 
 
 class WebSocketTransport:
@@ -36,6 +37,7 @@ class WebSocketTransport:
     sends_now = False
 
     def __init__(self, stream: trio.abc.Stream) -> None:
+        self.ended_by = ""
         self._stream = stream
         self._websocket = WSConnection(ConnectionType.SERVER)
         self._text: bool | None = None
@@ -93,6 +95,7 @@ class WebSocketTransport:
                     if isinstance(answer, CloseConnection) or not self._ended:
                         await self._send(answer)
             except RemoteProtocolError as error:
+                self.ended_by = RULES_BROKEN
                 await self._close(CloseReason.PROTOCOL_ERROR, str(error))
                 self._ended = True
             if not data:
@@ -116,6 +119,8 @@ class WebSocketTransport:
         elif isinstance(event, CloseConnection):
             self._ended = True
             # wsproto also reports the client's breaking of the rules so, and then the state is still OPEN.
+            if self._is_open:
+                self.ended_by = RULES_BROKEN
             if self._websocket.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
                 return event.response()
         return None

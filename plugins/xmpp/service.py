@@ -186,7 +186,7 @@ class Service:
                 with suppress(Refusal):  # it is less now, or as much
                     client.session.hold_now(self.memory_of(client.jid))
                 if client.idle and trio.current_time() - client.seen_at > IDLE_S:
-                    client.session.close()
+                    client.session.close(why=f"nobody used it for {IDLE_S:g} s")
 
     def memory_of(self, jid: str) -> int:
         """Bytes that are held of a JID and for it, and are no message, or not only one."""

@@ -44,6 +44,7 @@ class BrokerSite:
 
     Attributes:
         opened: set once somebody has logged in.
+        ended: why sessions have ended, as the log says, in their order.
     """
 
     def __init__(self, broker: Broker, server_name: str = SERVER) -> None:
@@ -54,6 +55,7 @@ class BrokerSite:
         self.default_timeout_s = 86_400.0
         self.draining = trio.Event()
         self.opened = trio.Event()
+        self.ended: list[str] = []
         self.redirect = "other.example:720"
         self.operations = SiteOperations(broker, take_on=self.take_on)
 
@@ -153,9 +155,14 @@ async def running_site(
     accounts = Accounts(accounts_file, SERVER)
     put_store(directory)
     # no gathering: where a test stops the clock, nothing would end the wait
-    async with opened_broker(settings, accounts, gather_max_s=0.0) as opened:
+    ended: list[str] = []
+    async with opened_broker(
+        settings, accounts, gather_max_s=0.0, session_ended=lambda _, why: ended.append(why)
+    ) as opened:
         await opened.start()
-        yield BrokerSite(opened.broker)
+        site = BrokerSite(opened.broker)
+        site.ended = ended
+        yield site
 
 
 def _account(name: str, patterns: Mapping[str, list[str]]) -> str:

@@ -73,6 +73,7 @@ class Client(Sending):
 
     async def run(self) -> None:
         """Until the session ends."""
+        why = ""
         try:
             while events := await self.session.events():
                 for event in events:
@@ -88,14 +89,20 @@ class Client(Sending):
                         await self._detached(event)
                     elif isinstance(event, Ending):
                         return
+        except Exception:
+            why = "an error of smqpd; the log says more"
+            raise
         finally:
-            self.close()
+            self.close(why)
 
-    def close(self) -> None:
-        """End the session; what is held goes on to others, or waits for the JID to come back."""
+    def close(self, why: str) -> None:
+        """End the session; what is held goes on to others, or waits for the JID to come back.
+
+        `why` is for the log, "" where the session itself knows.
+        """
         self.finish()
         self._disregard(self.held.values())
-        self.session.close()
+        self.session.close(why=why)
         self._service.forget_client(self)
         for held in list(self.held.values()):
             self._let_go(held)

@@ -18,6 +18,7 @@ from wsproto.events import (
 
 from plugins.stomp.codec import Decoder, FrameLimits, encode
 from tests.support.patience import PATIENCE_S
+from tests.support.site import BrokerSite
 from tests.support.stomp import Connect
 
 CONNECT = encode("CONNECT", {"accept-version": "1.2", "login": "ada", "passcode": "correct horse"})
@@ -166,6 +167,16 @@ async def test_who_breaks_the_rules_of_websocket_is_told_so(browser: Any) -> Non
     await browser.stream.send_all(b"\xff\xff\xff\xff")
     closed = await browser.event()
     assert (type(closed), closed.code) == (CloseConnection, 1002)
+
+
+async def test_the_log_tells_that_the_rules_of_websocket_were_broken(browser: Any, site: BrokerSite) -> None:
+    await browser.open("v12.stomp")
+    await browser.send(TextMessage(CONNECT.decode()))
+    await browser.frame()
+    await browser.stream.send_all(b"\xff\xff\xff\xff")
+    await browser.event()
+    await trio.testing.wait_all_tasks_blocked()
+    assert site.ended == ["the site ended it: its client broke the rules of WebSocket"]
 
 
 async def test_a_message_of_the_websocket_is_one_frame(browser: Any) -> None:
