@@ -237,3 +237,25 @@ async def test_a_site_that_starts_and_does_not_answer_is_not_said_to_have_done_i
     assert code == UNREACHABLE
     assert said.startswith("Disabled eve. But whether the site has taken it on is not known: ")
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("state", ["state", "elsewhere"])
+async def test_a_configuration_that_is_no_toml_hides_only_a_state_directory_of_its_own(
+    site: Site, state: str
+) -> None:
+    text = site.config.read_text()
+    site.config.write_text(text.replace("[site]", f'[site]\nstate_directory = "{state}"', 1))
+    (site.directory / "state").rename(site.directory / state)
+    async with daemon(site.config):
+        with site.config.open("a") as file:
+            file.write("x = = 3\n")
+        if state == "state":
+            assert (await site.status())["server"] == "alpha.example"
+            return
+        for words in (("status",), ("reload",), ("topics",)):
+            code, out, why = await site.command(*words)
+            assert (code, out) == (FAILED, "")
+            assert f"{site.config}: is not TOML: " in why
+            assert why.endswith("; its state directory is therefore not known")
+        _, out, _ = await site.command("check", "site")
+        assert out.startswith(f"SMQPD UNKNOWN - {site.config}: is not TOML: ")
