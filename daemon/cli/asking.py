@@ -8,11 +8,11 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 import typer
 
-from daemon.control.client import AnyQuestion, NotRunningError, Question, ask, ask_all
+from daemon.control.client import AnyQuestion, ForbiddenError, NotRunningError, Question, ask, ask_all
 from daemon.control.operators import Declined
 from daemon.control.reports import End, Told
 from daemon.settings import Settings
-from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE, Failure
+from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE, Failure, forbidden
 from routing.errors import Refusal
 from routing.federation.enquiry import LEFT_S_MAX
 
@@ -40,6 +40,8 @@ def line(state_directory: Path, question: AnyQuestion) -> bytes:
     """An answer of one line, as JSON. Raises Failure, also for what was refused."""
     try:
         answer = ask(state_directory, question).rstrip(b"\n")
+    except ForbiddenError:
+        raise forbidden(state_directory) from None
     except NotRunningError as error:
         raise Failure(str(error), UNREACHABLE) from None
     if answer.startswith(b'{"refused":'):
@@ -66,6 +68,8 @@ def told(settings: Settings, question: Question) -> Iterator[Told]:
             yield one
             if isinstance(one, End):
                 return
+    except ForbiddenError:
+        raise forbidden(settings.site.state_directory) from None
     except NotRunningError as error:
         raise Failure(str(error), UNREACHABLE) from None
     raise Failure("the daemon ended before its answer did; what came of it is not the whole", UNREACHABLE)

@@ -162,6 +162,8 @@ def _show_in_words(command: Any, parent: Any = None) -> None:
     """Have its help name values as people do: typer's shows types of Python, and even flags with `<bool>`."""
     context = typer.Context(command, parent=parent, **command.context_settings)
     for option in (*command.params, command.get_help_option(context)):
+        if isinstance(variables := getattr(option, "envvar", None), list):
+            option.get_error_hint = partial(_hint, option.opts, variables)
         if getattr(option, "is_flag", False):
             option.metavar = ""
         elif option.param_type_name == "option" and option.metavar is None:
@@ -172,6 +174,12 @@ def _show_in_words(command: Any, parent: Any = None) -> None:
             option._usage_display_name = partial(_as_usual, option)
     for one in getattr(command, "commands", {}).values():
         _show_in_words(one, context)
+
+
+def _hint(names: list[str], variables: list[str]) -> str:
+    """What messages name an option with several environment variables by; typer has Python's list there."""
+    shown = [" / ".join(f"'{name}'" for name in names) for names in (names, variables)]
+    return f"{shown[0]} (env var: {shown[1]})"
 
 
 def _as_usual(argument: Any) -> str:

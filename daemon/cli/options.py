@@ -11,7 +11,7 @@ from daemon.configuration.config import load, read_path, read_toml
 from daemon.configuration.discovery import installed_plugins
 from daemon.control.client import PATIENCE_S, short_path
 from daemon.settings import ConfigError, Settings, SiteSettings
-from daemon.terminal.failure import Failure, because
+from daemon.terminal.failure import Failure, because, forbidden
 
 
 def _config_option(*names: str) -> Any:
@@ -19,6 +19,7 @@ def _config_option(*names: str) -> Any:
         *names,
         metavar="FILE|DIR",
         envvar=["SMQPD_SITE", "SMQPD_CONFIG"],
+        readable=False,  # `config_file` says who may read it
         help="The site's configuration, or its directory with smqpd.toml.",
     )
 
@@ -30,17 +31,19 @@ DEFAULT_CONFIG = Path("smqpd.toml")
 
 
 def config_file(config: Path) -> Path:
-    """The file that `--config` or `--site` names. Raises Failure where there is none."""
+    """The file that `--config` or `--site` names. Raises Failure where there is none that may be read."""
     file = config / DEFAULT_CONFIG if os.path.isdir(config) else config
     advice = "--config names a site's configuration, `smqpd init DIR` makes a site"
     try:
         file.stat()
     except FileNotFoundError:
         raise Failure(f"there is no {file}; {advice}") from None
-    except PermissionError:  # whoever reads it says what is wrong
-        pass
+    except PermissionError:
+        raise forbidden(file) from None
     except OSError as error:
         raise Failure(f"{because(error)}; {advice}") from None
+    if not os.access(file, os.R_OK, effective_ids=True):
+        raise forbidden(file)
     return file
 
 

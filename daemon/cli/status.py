@@ -9,11 +9,11 @@ import typer
 from daemon.cli import telling
 from daemon.cli.asking import decoded, line
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
-from daemon.control.client import NotRunningError
+from daemon.control.client import ForbiddenError, NotRunningError
 from daemon.control.operators import AskOverview
 from daemon.operating.overview import Overview
 from daemon.site.standing import Standing, said
-from daemon.terminal.failure import FAILED, UNREACHABLE, Failure
+from daemon.terminal.failure import FAILED, UNREACHABLE, Failure, forbidden
 from daemon.terminal.figures import age_shown, bytes_shown, rate_shown, time_shown
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
@@ -94,7 +94,10 @@ def about(site: Overview) -> list[str]:
 
 
 def _standing(config: Path, ask: Callable[[Path], Standing]) -> Standing:
+    state = state_directory(config)
     try:
-        return ask(state_directory(config))
+        return ask(state)
+    except ForbiddenError:
+        raise forbidden(state) from None
     except NotRunningError as error:
         raise Failure(str(error), UNREACHABLE) from None

@@ -6,8 +6,11 @@
 And what shells say of programs that a signal ended: 130 interrupted, 143 terminated, 141 nobody reads on.
 """
 
+import os
+import pwd
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, NoReturn
 
 from daemon.terminal.printable import printable
@@ -27,6 +30,30 @@ class Failure(Exception):
     def __init__(self, text: str, exit_code: int = FAILED) -> None:
         super().__init__(text)
         self.exit_code = exit_code
+
+
+def forbidden(path: Path) -> Failure:
+    """This user may not see what a site has at `path`: says who may."""
+    nearest = next(seen for seen in (path, *path.absolute().parents) if _is_seen(seen))
+    uid = nearest.stat().st_uid
+    if uid == os.geteuid():
+        return Failure(f"{nearest} is this user's own, and closed to it; chmod it")
+    if uid == 0:
+        return Failure(f"{path} is root's, and this user may not use it; only root may ask this site")
+    try:
+        owner = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        owner = f"'#{uid}'"
+    may = f"only its user and root may ask this site: `runuser -u {owner} -- smqpd ...`"
+    return Failure(f"{path} is not this user's to use; {may}")
+
+
+def _is_seen(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
 
 
 def because(error: Exception) -> str:

@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from daemon.terminal.failure import USAGE, Failure, because
+from daemon.terminal.failure import USAGE, Failure, because, forbidden
 from plugins.smqp.client import Client, connect
 from plugins.smqp.protocol import DEFAULT_PORT
 
@@ -29,6 +29,7 @@ SiteOption = Annotated[
         "-s",
         metavar="DIR",
         envvar="SMQPD_SITE",
+        readable=False,  # who reads the login says who may
         help="A site of `smqpd init` on this machine: its address and administrator's login.",
         rich_help_panel=CONNECTION,
     ),
@@ -139,6 +140,8 @@ def _read_login(path: Path) -> _Login:
         raise Failure(
             f"{path} is not there; --site names a directory that `smqpd init` made", USAGE
         ) from None
+    except PermissionError:
+        raise forbidden(path) from None
     except OSError as error:
         raise Failure(f"{path} cannot be read: {error.strerror}") from None
     except msgspec.DecodeError as error:
