@@ -87,10 +87,11 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         receipt: "X/Y" on the event receipt; on published, which receipt was asked for, ONE or ALL.
         outcome: on forwarded: what the peer said it did: accepted, depth (it was there before with less
             depth and goes on again), duplicate, loop or denied.
-        sent_us: on forwarded: when this attempt was sent, by the writer's clock; `time_us` is when the
-            acknowledgement came.
+        sent_us: on forwarded: when this attempt was sent, by the writer's clock.
         peer_received_us, peer_sent_us: on forwarded: when, by the peer's clock, the copy came and its
             acknowledgement left.
+        acknowledged_us: on forwarded: when that came, by the writer's clock; 0 where the writer does not say.
+            `time_us` may be much later: what ends a copy waits for others, to be stored with them.
         due: on published and received: the subscriptions of this site that the copy was due to when it was
             routed, which is what a receipt's Y is made of; None where the writer does not say.
         expires_us: on published and received: when the copy's timeout ends, by the writer's clock; 0 where
@@ -128,6 +129,7 @@ class HopRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     sent_us: TimeUs = 0
     peer_received_us: TimeUs = 0
     peer_sent_us: TimeUs = 0
+    acknowledged_us: TimeUs = 0
     due: Count | None = None
     expires_us: Annotated[int, msgspec.Meta(ge=-1, le=TIME_US_MAX)] = 0
     held: Number = 0

@@ -377,6 +377,7 @@ class Federating:
                 settled.sent_us,
                 settled.peer_received_us,
                 settled.peer_sent_us,
+                settled.acknowledged_us,
             )
             self._door.acknowledged(peer, unit.reference, answered)
         elif unit.kind == "removed":

@@ -85,6 +85,7 @@ class Recording:
             fields["sent_us"] = answered.sent_us
             fields["peer_received_us"] = answered.peer_received_us
             fields["peer_sent_us"] = answered.peer_sent_us
+            fields["acknowledged_us"] = answered.acknowledged_us
 
     def _refused(self, d: decisions.Refused) -> None:
         self._metrics.turn_away(d.event, d.reason)

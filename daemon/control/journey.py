@@ -3,7 +3,8 @@
 A site's place is behind the peer that its own log says it took the message from; where its log was not
 read, behind the site whose log says that it handed the message on. Times are by each site's own clock; how
 long a copy was on a link, and by how much two clocks differ, is told by the four stamps of an
-acknowledgement, as in NTP. Nothing is guessed: what no log says is a gap, and is named.
+acknowledgement, as in NTP; logs of earlier versions lack the fourth, and tell neither. Nothing is guessed:
+what no log says is a gap, and is named.
 """
 
 from collections.abc import Iterable
@@ -43,12 +44,14 @@ def journey(smuid: str, reports: Iterable[Report], unanswered: Iterable[Unanswer
         for record in findings.records:
             if record.event != "forwarded" or not record.peer:
                 continue
+            hop = _hop(record)
             if record.outcome in TAKEN:
-                hops[at, record.peer] = _hop(record)
+                if hop is not None:
+                    hops[at, record.peer] = hop
                 if record.peer not in stops:
                     stops[record.peer] = JourneyStop(server=record.peer, source=at)
-            elif record.outcome == "duplicate":
-                hops.setdefault((at, record.peer), msgspec.structs.replace(_hop(record), link_us=None))
+            elif record.outcome == "duplicate" and hop is not None:
+                hops.setdefault((at, record.peer), msgspec.structs.replace(hop, link_us=None))
     began, apart = _tree(stops, hops)
     topics = [record.topic for findings in found.values() for record in findings.records]
     return Journey(
@@ -76,9 +79,11 @@ def _stop(at: str, findings: Findings) -> JourneyStop:
     )
 
 
-def _hop(record: HopRecord) -> _Hop:
+def _hop(record: HopRecord) -> _Hop | None:
+    if not record.acknowledged_us:  # the record may have been written long after
+        return None
     there_us = record.peer_received_us - record.sent_us
-    back_us = record.time_us - record.peer_sent_us
+    back_us = record.acknowledged_us - record.peer_sent_us
     return _Hop((there_us + back_us) // 2, (there_us - back_us) // 2)
 
 

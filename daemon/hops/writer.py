@@ -62,6 +62,7 @@ class HopFields(TypedDict, total=False):
     sent_us: int
     peer_received_us: int
     peer_sent_us: int
+    acknowledged_us: int
     due: int | None
     expires_us: int
     held: int

@@ -111,7 +111,7 @@ class Exchange:
                 self._port.control_arrived(ControlArrived(peer=self.peer, session=session, control=unit))
             case Acknowledge():
                 had_room = self.sender.has_room
-                for settled in self.sender.acknowledged(unit, self._wall_us()):
+                for settled in self.sender.acknowledged(unit, self._received_us):
                     self._port.acknowledged(self.peer, settled)
                 if unit.outcome == "denied":
                     self._complain("denied", unit.reason or "no reason given")

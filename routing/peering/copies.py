@@ -60,7 +60,7 @@ class Answered(msgspec.Struct, frozen=True):
     """A peer's answer to a transfer; times in UTC microseconds.
 
     Attributes:
-        sent_us: by this site's clock.
+        sent_us, acknowledged_us: by this site's clock: the transfer left, its answer came.
         peer_received_us, peer_sent_us: by the peer's: the transfer came, its answer left.
     """
 
@@ -69,6 +69,7 @@ class Answered(msgspec.Struct, frozen=True):
     sent_us: int = 0
     peer_received_us: int = 0
     peer_sent_us: int = 0
+    acknowledged_us: int = 0
 
 
 class Open(msgspec.Struct, gc=False):

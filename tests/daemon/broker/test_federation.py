@@ -32,7 +32,8 @@ async def test_a_message_crosses_a_link_and_its_copies_end(tmp_path: Path) -> No
         await beta.idle()
     log = HopLogReader(tmp_path / "alpha" / "hops")
     [forwarded] = [record for record in log.records() if record.event == "forwarded"]
-    assert 0 < forwarded.sent_us <= forwarded.peer_received_us <= forwarded.peer_sent_us <= forwarded.time_us
+    assert 0 < forwarded.sent_us <= forwarded.peer_received_us <= forwarded.peer_sent_us
+    assert forwarded.peer_sent_us <= forwarded.acknowledged_us <= forwarded.time_us
 
 
 async def test_a_message_goes_only_where_it_is_wanted_and_not_back_to_where_it_came_from(

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from daemon.control.journey import journey
 from daemon.control.reports import PassedOver, Report, Unanswered
 from daemon.hops.coverage import Gap
@@ -30,17 +32,21 @@ def record(server: str, event: str, at_us: int, **fields: Any) -> HopRecord:
 
 
 def handed(server: str, peer: str, stamps: tuple[int, int, int, int], **fields: Any) -> HopRecord:
-    """A peer took it; sent, came, answered, answer came, each by the clock of who wrote it."""
+    """A peer took it; sent, came, answered, answer came, each by the clock of who wrote it.
+
+    The record is written 20 ms after that.
+    """
     sent, came, answered, back = stamps
     return record(
         server,
         "forwarded",
-        back,
+        back + 20_000,
         peer=peer,
         outcome="accepted",
         sent_us=T0 + sent,
         peer_received_us=T0 + came,
         peer_sent_us=T0 + answered,
+        acknowledged_us=T0 + back,
         **fields,
     )
 
@@ -114,6 +120,18 @@ def test_an_acknowledgement_that_came_again_tells_of_the_clocks_and_not_of_the_l
     )
     [b] = way.began.beyond  # type: ignore[union-attr] # there is one
     assert (b.link_us, b.after_us) == (None, 6_000)
+
+
+@pytest.mark.parametrize("outcome", ["accepted", "duplicate"])
+def test_a_log_that_does_not_say_when_the_acknowledgement_came_tells_no_times(outcome: Any) -> None:
+    earlier = handed("a", "b", (1_000, 6_000, 7_000, 12_000))
+    earlier.acknowledged_us, earlier.outcome = 0, outcome
+    way = told(
+        report("a", record("a", "published", 0), earlier),
+        report("b", record("b", "received", 6_000, peer="a")),
+    )
+    [b] = way.began.beyond  # type: ignore[union-attr] # there is one
+    assert (b.link_us, b.after_us, b.came_us) == (None, None, T0 + 6_000)
 
 
 def test_without_the_stamps_no_time_is_guessed() -> None:

@@ -255,7 +255,8 @@ def test_every_field_of_a_record_that_is_not_the_logs_own_can_be_given(
         version=1, server=SERVER, boot=1, record=1, time_us=1_795_000_000_000_000, event="forwarded",
         smuid="s", topic="t", peer="p", account="a", subscription="u", mode="ONE", depth=-1, attempt=2,
         hops=("x", "y"), size=9, priority=4, guarantee=False, final=True, reason="r", receipt="1/2",
-        outcome="loop", sent_us=5, peer_received_us=6, peer_sent_us=7, held=8,
+        outcome="loop", sent_us=5, peer_received_us=6, peer_sent_us=7, acknowledged_us=9,
+        held=8,
     )  # fmt: skip
     fields = msgspec.structs.asdict(given)
     for own in ("version", "server", "boot", "record", "time_us", "previous"):

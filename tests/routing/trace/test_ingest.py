@@ -45,7 +45,8 @@ def reasons(lines: Any) -> list[str | None]:
 def test_the_schema_is_the_record(spark: Any) -> None:
     from routing.trace.schema import RECORD
 
-    assert set(RECORD.names) == {field.name for field in msgspec.structs.fields(HopRecord)}
+    unread = {"acknowledged_us"}
+    assert set(RECORD.names) == {field.name for field in msgspec.structs.fields(HopRecord)} - unread
 
 
 def test_the_line_that_closes_a_file_is_no_line_of_the_log(checked: Any) -> None:
