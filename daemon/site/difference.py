@@ -83,10 +83,14 @@ def _flat(value: Any, name: str = "") -> dict[str, Any]:
 
 
 def _value(key: str, value: Any) -> str:
-    """What a file says, but no secret."""
+    """What a file says, but no secret, which is no number and no switch."""
     if value is None:
         return ""
-    if any(word in key.rpartition(".")[2] for word in ("password", "secret", "token")):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, (int, float)) and any(
+        word in key.rpartition(".")[2] for word in ("password", "secret", "token")
+    ):
         return "a secret"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(str, value)) + "]"
