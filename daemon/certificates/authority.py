@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from daemon.certificates.errors import CertificateError
+from daemon.certificates.errors import CertificateError, MissingFileError
 from daemon.certificates.files import (
     AUTHORITY_FILE,
     REVOCATION_FILE,
@@ -76,11 +76,12 @@ class Authority:
     @classmethod
     def open(cls, directory: Path) -> Self:
         """The authority in this directory. Raises CertificateError."""
-        return cls(
-            directory,
-            load_key(directory / AUTHORITY_KEY_FILE),
-            load_certificate(directory / AUTHORITY_FILE),
-        )
+        try:
+            key = load_key(directory / AUTHORITY_KEY_FILE)
+        except MissingFileError as error:
+            how = "--ca names the directory of an authority, and `smqpd cert ca DIR` makes one"
+            raise CertificateError(f"{error}; {how}") from None
+        return cls(directory, key, load_certificate(directory / AUTHORITY_FILE))
 
     def issue(
         self, server: str, key: Ed25519PublicKey, days: int, now: datetime.datetime, replace: bool = False

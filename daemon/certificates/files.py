@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from daemon.certificates.errors import CertificateError
+from daemon.certificates.errors import CertificateError, MissingFileError
 from daemon.system import private_files
 
 KEY_FILE: Final = "site.key"
@@ -39,7 +39,7 @@ def write_public(path: Path, data: bytes) -> None:
 
 
 def read_pem(path: Path) -> bytes:
-    """The file's bytes. Raises CertificateError that says what is wrong with the file."""
+    """The file's bytes. Raises CertificateError that says what is wrong with the file; MissingFileError."""
     with _readable(path), path.open("rb") as file:
         data = file.read(PEM_BYTES_MAX + 1)
     if len(data) > PEM_BYTES_MAX:
@@ -48,13 +48,13 @@ def read_pem(path: Path) -> bytes:
 
 
 def check_private(path: Path) -> None:
-    """Refuse a key file that others can read. Raises CertificateError."""
+    """Refuse a key file that others can read. Raises CertificateError, MissingFileError."""
     try:
         private_files.refuse_loose(path)
     except PermissionError as error:
         raise CertificateError(f"{path}: {error.strerror or error}") from None
     except OSError as error:
-        raise CertificateError(f"{path}: {error.strerror}") from None
+        raise _unreadable(path, error) from None
 
 
 def new_key(path: Path) -> Ed25519PrivateKey:
@@ -121,7 +121,12 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CertificateError(f"{path}: {error.strerror}") from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> CertificateError:
+    kind = MissingFileError if isinstance(error, FileNotFoundError) else CertificateError
+    return kind(f"{path}: {error.strerror}")
 
 
 def _replace(path: Path, data: bytes, mode: int) -> None:

@@ -10,7 +10,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from daemon.certificates.errors import CertificateError
+from daemon.certificates.errors import CertificateError, MissingFileError
 from daemon.certificates.expiry import Expiry
 from daemon.certificates.files import (
     AUTHORITY_FILE,
@@ -58,13 +58,17 @@ class LinkKeys:
         Raises CertificateError for what is missing, open to others, for another site, or does not belong
         together. What has expired, or is trusted by nobody, is loaded all the same, see `flaw`.
         """
-        check_private(directory / KEY_FILE)
         path = directory / CERTIFICATE_FILE
-        own = load_certificate(path)
-        name = server_name_of(own)
-        if name != server:
-            raise CertificateError(f"{path}: is for {name}, but this site is {server}")
-        return cls(directory, own, Trust.load(directory / AUTHORITY_FILE, directory / REVOCATION_FILE))
+        try:
+            check_private(directory / KEY_FILE)
+            own = load_certificate(path)
+            name = server_name_of(own)
+            if name != server:
+                raise CertificateError(f"{path}: is for {name}, but this site is {server}")
+            return cls(directory, own, Trust.load(directory / AUTHORITY_FILE, directory / REVOCATION_FILE))
+        except MissingFileError as error:
+            how = f"`smqpd cert issue {server}`, or by `smqpd cert request {server}`"
+            raise CertificateError(f"{error}; a site with links has it from {how}") from None
 
     def flaw(self, now: datetime) -> str | None:
         """Why peers refuse this site at `now` (UTC, aware), where that is more than an end in `expiries`."""

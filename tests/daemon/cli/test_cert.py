@@ -115,7 +115,10 @@ def test_the_authority_key_is_refused_when_others_can_read_it() -> None:
 
 
 def test_without_an_authority_nothing_is_issued() -> None:
-    assert "ca/ca.key: No such file or directory" in refused("issue", "alpha")
+    for words in (("issue", "alpha"), ("revoke", "alpha"), ("renew", "alpha")):
+        told = refused(*words)
+        assert "ca/ca.key: No such file or directory; --ca names the directory of an authority" in told
+        assert "`smqpd cert ca DIR` makes one" in told
 
 
 def test_a_bad_server_name_is_explained() -> None:

@@ -130,6 +130,8 @@ REFUSED: list[tuple[Callable[[Site], object], str]] = [
     (swapped, "site.pem: is for beta.example, but this site is alpha.example"),
     (mismatched, "site.pem and site.key do not work together"),
     (without("site.key"), "site.key: No such file"),
+    (without("site.key"), "; a site with links has it from `smqpd cert issue alpha.example`, or by"),
+    (without("crl.pem"), "or by `smqpd cert request alpha.example`"),
     (without("site.pem"), "site.pem: No such file"),
     (without("ca.pem"), "ca.pem: No such file"),
     (without("crl.pem"), "crl.pem: No such file"),
