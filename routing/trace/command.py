@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -106,6 +107,22 @@ def _writing(what: Path) -> Iterator[None]:
         _fail(f"{what} cannot be written: {error.strerror or error}")
 
 
+def _check_writable(out: str) -> None:
+    """Fail before Spark is started where there can be no tables; what is no path is for Spark to look up."""
+    if "://" in out or out.startswith("file:"):
+        return
+    directory = Path(out)
+    with _writing(directory):
+        made = [each for each in (directory, *directory.parents) if not each.exists()]
+        if not made and not directory.is_dir():
+            _fail(f"{directory} cannot be written: it is no directory")
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+        for each in made:
+            each.rmdir()
+
+
 @contextmanager
 def _steps(*, are_few: bool = True) -> Iterator[Callable[[str], None]]:
     """Says on standard error what is being done: in one place at a terminal, else a line each (of few)."""
@@ -146,6 +163,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Read hop logs and write the tables of routes, links, custody, receipts, anomalies and the balance."""
+    _check_writable(out)
     with _spark(*logs, out, master=master) as session:
         from routing.trace import batch
 
@@ -388,6 +406,7 @@ def report(
 @app.command()
 def compact(logs: Logs, out: Out, master: Master = None) -> None:
     """Rewrite closed logs as Parquet by the hour, sorted by Smuid, which every command here reads as well."""
+    _check_writable(out)
     with _spark(*logs, out, master=master) as session:
         from routing.trace import compaction
 
@@ -411,6 +430,7 @@ def stream(
     every_s: Annotated[int, typer.Option("--every", min=1, help="Seconds between looks.")] = 60,
 ) -> None:
     """Keep the tables stream/links and stream/routes near live while logs arrive."""
+    _check_writable(out)
     with _spark(master=master) as session:
         from routing.trace import stream as job
 

@@ -98,6 +98,41 @@ def test_what_cannot_be_written_is_an_error_in_one_line(run: Any, tmp_path: Path
         assert done.stderr.splitlines()[-1].startswith(f"smqpd: {taken} cannot be written: ")
 
 
+@pytest.mark.parametrize("command", ["run", "compact", "stream"])
+def test_tables_that_cannot_be_written_are_an_error_in_one_line_before_spark_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    from routing.trace import session
+
+    monkeypatch.setattr(session, "open_session", lambda *_, **__: pytest.fail("Spark was started"))
+    taken = tmp_path / "taken"
+    taken.write_text("")
+    for out, why in (
+        (taken, "it is no directory"),
+        (taken / "tables", "Not a directory"),
+        (Path("/proc/tables"), "No such file or directory"),
+    ):
+        done = CliRunner().invoke(app, [command, str(tmp_path), "--out", str(out)])
+        assert (done.exit_code, done.stderr) == (1, f"smqpd: {out} cannot be written: {why}\n")
+
+
+def test_to_look_whether_tables_can_be_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from routing.trace import java, session
+
+    def no_java(*_: Any, **__: Any) -> None:
+        raise java.NoJava("there is no Java")
+
+    monkeypatch.setattr(session, "open_session", no_java)
+    (tmp_path / "logs").mkdir()
+    for out in ("new", "new/tables", "file:///nowhere/tables", "hdfs://host/tables"):
+        with contextlib.chdir(tmp_path):
+            done = CliRunner().invoke(app, ["run", "logs", "--out", out])
+        assert done.stderr == "smqpd: there is no Java\n"
+        assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+
+
 @pytest.mark.parametrize("pretence", PRETENCES)
 async def test_a_pipe_is_not_drawn_on_whatever_it_passes_for(tmp_path: Path, pretence: str) -> None:
     command = "from routing.trace.command import app; app()"
