@@ -32,6 +32,7 @@ from routing.headers import (
     check_numbers,
     check_writable,
     is_header_name,
+    is_writable,
     parse_headers,
     write_headers,
 )
@@ -237,13 +238,24 @@ class FrameReader:
 
 
 def encode_frame(frame: Frame) -> bytes:
-    """The frame as bytes. Raises HeaderRefusal for a line that would not be read back as it was meant."""
-    lines = [f"{frame.command} {frame.arguments}" if frame.arguments else frame.command]
+    """The frame as bytes. Raises HeaderRefusal for a line that would not be read back as it was meant.
+
+    For the start line, which may hold a password, it is a Refusal (bad-frame) that quotes none of it.
+    """
+    start = f"{frame.command} {frame.arguments}" if frame.arguments else frame.command
+    lines = [start]
     for name, value in frame.headers:
         if name not in KNOWN_SPELLINGS and not (is_header_name(name) and name.lower() != "sections"):
             raise HeaderRefusal(name, value, "a header line's name")
         lines.append(f"{name}: {value}")
-    return _encode(lines, frame.sections)
+    try:
+        return _encode(lines, frame.sections)
+    except HeaderRefusal:
+        if is_writable(start):
+            raise
+    raise Refusal(
+        Refusal.BAD_FRAME, "the start line is not one line of UTF-8 text without control characters"
+    )
 
 
 def encode_message(message: Message, head: bytes = b"") -> bytes:

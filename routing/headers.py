@@ -353,10 +353,15 @@ def check_numbers(message: Message) -> None:
         raise HeaderRefusal("Sequence", str(message.sequence), _SEQUENCE_EXPECTED)
 
 
+def is_writable(line: str) -> bool:
+    """Whether it holds no control character but tabs, and nothing that UTF-8 cannot express."""
+    return _unwritable(line) is None
+
+
 def check_writable(lines: Iterable[str]) -> None:
-    """Raises HeaderRefusal for the first line with a control character or what UTF-8 cannot express."""
+    """Raises HeaderRefusal, which quotes it, for the first header line that is not `is_writable`."""
     for line in lines:
-        if _unwritable(line):
+        if not is_writable(line):
             name, _, value = line.partition(": ")
             raise HeaderRefusal(name, value, "one line of UTF-8 text without control characters")
 

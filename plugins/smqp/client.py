@@ -33,7 +33,7 @@ from plugins.smqp.incoming import (
     read_number,
     read_refusal,
 )
-from plugins.smqp.protocol import write_ids
+from plugins.smqp.protocol import write_ids, write_login
 from routing.errors import Refusal
 from routing.frames import Frame, encode_message
 from routing.headers import Headers, read_seconds, write_created, write_seconds
@@ -245,12 +245,12 @@ class Client:
 
     async def log_in(self, account: str, password: str, channel: str | None) -> None:
         """For `connect`: greet and log in. Raises Refusal, or ConnectionLost."""
+        login = write_login(account, password, channel)  # before all else: nothing that is none is sent
         connection = self.connection
         greeting = read_greeting(await connection.next_frame())
         if not greeting.ready:
             raise ConnectionLost("not-available", greeting.text or greeting.server_ident, greeting.redirect)
-        login = f"{account}/{channel}" if channel else account
-        answer = await connection.exchange(Frame("PASS", f"{login} {password}"))
+        answer = await connection.exchange(Frame("PASS", login))
         if answer.command == "ERROR":
             raise read_refusal(answer)
         reply = attributes(answer)

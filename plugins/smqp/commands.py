@@ -36,7 +36,7 @@ from plugins.smqp.sub import Format, Wish, receive
 from routing.errors import Refusal
 from routing.headers import Headers, is_header_name, is_reserved, parse_headers
 from routing.message import Message
-from routing.names import check_topic
+from routing.names import channel_name, check_topic
 from routing.patterns import check_wanted
 
 _T = TypeVar("_T")
@@ -161,8 +161,8 @@ def pub(
         wait_receipt_s=wait_timeout if wait_receipt else None,
         json=json,
     )
+    login_channel = _channel(channel, _PUB_CHANNEL if cmuid else _own_channel("pub"))
     profile = read_profile(site, server, account, password_file, tls, ca, tls_name)
-    login_channel = channel or (_PUB_CHANNEL if cmuid else _own_channel("pub"))
     _run(lambda: publish(profile, login_channel, work), _login_file(site, server))
 
 
@@ -229,8 +229,9 @@ def sub(
         timeout_s=timeout,
         format=format,
     )
+    login_channel = _channel(channel, _own_channel("sub"))
     profile = read_profile(site, server, account, password_file, tls, ca, tls_name)
-    _run(lambda: receive(profile, channel or _own_channel("sub"), wish), _login_file(site, server))
+    _run(lambda: receive(profile, login_channel, wish), _login_file(site, server))
 
 
 def bench(
@@ -298,6 +299,10 @@ def _other_headers(given: list[str]) -> Headers:
 
 def _login_file(site: Path | None, server: str | None) -> Path | None:
     return site / LOGIN_FILE if site is not None and not server else None
+
+
+def _channel(given: str | None, otherwise: str) -> str:
+    return otherwise if given is None else _usage(lambda: channel_name(given))
 
 
 def _own_channel(prefix: str) -> str:

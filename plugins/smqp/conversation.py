@@ -11,7 +11,7 @@ from typing import Any, Final
 from daemon.connections.conversation import Conversation, Credentials, EndReason
 from daemon.frontend import Answer, Delivered, Detached, Limits, Session, SessionEvent, Withdrawn
 from plugins.smqp import replies
-from plugins.smqp.protocol import is_answered, read_command, reply_key
+from plugins.smqp.protocol import is_answered, read_command, reply_key, without_secret
 from plugins.smqp.requests import (
     Command,
     Commit,
@@ -114,7 +114,7 @@ class SmqpConversation(Conversation):
             except Refusal as refusal:
                 frame = self._reader.refused
                 if frame is not self._begun or is_answered(frame):
-                    self.out.append(replies.error(reply_key(frame), refusal))
+                    self.out.append(replies.error(reply_key(frame), without_secret(frame, refusal)))
                 self.frames += 1
                 continue
             if frame is None:
@@ -125,7 +125,7 @@ class SmqpConversation(Conversation):
             try:
                 command = read_command(frame)
             except Refusal as refusal:
-                self.out.append(replies.error(reply_key(frame), refusal))
+                self.out.append(replies.error(reply_key(frame), without_secret(frame, refusal)))
                 continue
             if self._session is not None:
                 self._carry_out(self._session, command)

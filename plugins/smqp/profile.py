@@ -16,7 +16,9 @@ import typer
 
 from daemon.terminal.failure import USAGE, Failure, because, forbidden
 from plugins.smqp.client import Client, connect
-from plugins.smqp.protocol import DEFAULT_PORT
+from plugins.smqp.protocol import DEFAULT_PORT, check_password
+from routing.errors import Refusal
+from routing.names import account_name
 
 PASSWORD_VARIABLE: Final = "SMQPD_PASSWORD"
 CONNECTION: Final = "Connection"
@@ -129,7 +131,11 @@ def read_profile(
     if account is None:
         raise Failure("nobody to log in as; give --account, or --site for a site on this machine", USAGE)
     host, port = _split_server(server)
-    password = _read_password(account, password_file, login)
+    try:
+        account_name(account)
+        password = check_password(_read_password(account, password_file, login))
+    except Refusal as refusal:
+        raise Failure(refusal.text, USAGE) from None
     return Profile(host, port, account, password, _tls_context(ca) if tls or ca else None, tls_name)
 
 

@@ -30,7 +30,7 @@ from plugins.smqp.requests import (
 )
 from routing.errors import HeaderRefusal, Refusal
 from routing.frames import Frame, message_of
-from routing.headers import BOOLEANS, read_seconds
+from routing.headers import BOOLEANS, is_writable, read_seconds
 from routing.message import DeliveryMode
 from routing.names import (
     account_name,
@@ -61,8 +61,10 @@ def read_command(frame: Frame) -> Command:
     """What the frame asks for. Raises Refusal: bad-command, bad-header, bad-topic, bad-login, too-many."""
     read = _COMMANDS.get(frame.command)
     if read is None:
+        if (word := _word(frame)) != frame.command:
+            raise Refusal(Refusal.BAD_COMMAND, f"what follows {word[:40]!r} is not separated by a space")
         known = ", ".join(sorted(_COMMANDS))
-        raise Refusal(Refusal.BAD_COMMAND, f"{frame.command[:40]!r} is not one of {known}")
+        raise Refusal(Refusal.BAD_COMMAND, f"{word[:40]!r} is not one of {known}")
     if frame.sections and read is not _publish:
         raise Refusal(Refusal.BAD_FRAME, f"{frame.command} has no sections")
     return read(frame)
@@ -73,8 +75,15 @@ def reply_key(frame: Frame) -> RequestKey:
     wanted = "cmuid" if frame.command == "PUBLISH" else "request"
     for name, value in frame.headers:
         if name.lower() == wanted:
-            return frame.command, f"{wanted.capitalize()}: {value[:255]}\r\n"
-    return frame.command, ""
+            return _word(frame), f"{wanted.capitalize()}: {value[:255]}\r\n"
+    return _word(frame), ""
+
+
+def without_secret(frame: Frame, refusal: Refusal) -> Refusal:
+    """What a client is told of a frame, and may log: of a login without what a password may have become."""
+    if isinstance(refusal, HeaderRefusal) and frame.command in ("PASS", "PASSWORD"):
+        return Refusal(refusal.code, "the lines that follow PASS account[/channel] password cannot be read")
+    return refusal
 
 
 def is_answered(frame: Frame) -> bool:
@@ -83,6 +92,20 @@ def is_answered(frame: Frame) -> bool:
         name.lower() in ("guarantee", "guar") and value.strip().upper() == "NO"
         for name, value in frame.headers
     )
+
+
+def check_password(text: str) -> str:
+    """The password, if PASS can carry it. Raises Refusal (bad-login), which does not quote it."""
+    if not text or not is_writable(text):
+        expected = "one line of UTF-8 text without control characters"
+        raise Refusal(Refusal.BAD_LOGIN, f"the password is {f'not {expected}' if text else 'empty'}")
+    return text
+
+
+def write_login(account: str, password: str, channel: str | None) -> str:
+    """What follows PASS. Raises Refusal (bad-login), which does not quote the password."""
+    login = f"{account_name(account)}/{channel_name(channel)}" if channel else account_name(account)
+    return f"{login} {check_password(password)}"
 
 
 def write_ids(numbers: Iterable[int]) -> str:
@@ -114,6 +137,11 @@ def read_ids(words: Iterable[str]) -> Sequence[int]:
             raise Refusal(Refusal.TOO_MANY, f"one frame names at most {IDS_MAX} deliveries")
         numbers.extend(range(first, last + 1))
     return numbers
+
+
+def _word(frame: Frame) -> str:
+    """Its command, up to a tab or its like: a password may follow there."""
+    return frame.command.split(maxsplit=1)[0] if frame.command.strip() else ""
 
 
 class _Attributes:

@@ -1,6 +1,6 @@
 """RECEIPT and ERROR: what a client is told of its frames. Source: STOMP 1.2 "Server Frames"."""
 
-from plugins.stomp.codec import VERSIONS, Version, encode, escape
+from plugins.stomp.codec import NEVER_ESCAPED, VERSIONS, Version, encode, escape
 from plugins.stomp.connect import NoCommonVersion
 from routing.errors import Refusal
 
@@ -11,11 +11,19 @@ def write_receipt(receipt: str, version: Version, smuid: str = "") -> bytes:
     return f"RECEIPT\nreceipt-id:{escape(receipt, version)}\n{of_message}\n\0".encode()
 
 
+def command_word(command: str) -> str:
+    """A command as it is told; of a login on a single line its first word alone, as a passcode follows."""
+    word = (command.split(maxsplit=1) or [""])[0]
+    return word if word in NEVER_ESCAPED else command
+
+
 def write_error(
     refusal: Refusal, version: Version, receipt: str | None = None, command: str | None = None
 ) -> bytes:
     """ERROR; `receipt` and `command` are of the frame at fault, None where there is none."""
-    body = (f"{command}: {refusal.text}\n" if command else f"{refusal.text}\n").encode(errors="replace")
+    body = (f"{command_word(command)}: {refusal.text}\n" if command else f"{refusal.text}\n").encode(
+        errors="replace"
+    )
     headers = {
         "message": refusal.code,
         "content-type": "text/plain;charset=utf-8",

@@ -282,7 +282,9 @@ class Decoder:
         for line in lines:
             name, colon, value = line.partition(":")
             if not colon:
-                raise FramingLost(f"the header line {line[:80]!r} has no colon")
+                # a passcode may stand there, and an ERROR ends in logs
+                which = f"of {command}" if command in NEVER_ESCAPED else repr(line[:80])
+                raise FramingLost(f"the header line {which} has no colon")
             if name not in headers:
                 headers[name] = value
         version = self.version

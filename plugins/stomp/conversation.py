@@ -22,7 +22,7 @@ from daemon.frontend import (
     SessionEvent,
     Withdrawn,
 )
-from plugins.stomp.answers import write_error, write_receipt
+from plugins.stomp.answers import command_word, write_error, write_receipt
 from plugins.stomp.codec import Decoder, Frame, FrameLimits, Version, encode
 from plugins.stomp.connect import Connect, read_connect
 from plugins.stomp.consuming import Consuming, required
@@ -408,7 +408,12 @@ class StompConversation(Conversation):
 def _unexpected(frame: Frame) -> Refusal:
     if frame.command in ("CONNECT", "STOMP"):
         return Refusal(Refusal.BAD_COMMAND, "the connection is logged in already")
-    return Refusal(Refusal.BAD_COMMAND, f"{frame.command[:80]!r} is not a command that a client may send")
+    word = command_word(frame.command)
+    if word != frame.command:
+        return Refusal(
+            Refusal.BAD_COMMAND, f"the line of {word} holds more than that; headers have their own"
+        )
+    return Refusal(Refusal.BAD_COMMAND, f"{word[:80]!r} is not a command that a client may send")
 
 
 _HANDLERS: Final[dict[str, Callable[[StompConversation, Frame], None]]] = {

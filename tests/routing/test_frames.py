@@ -86,6 +86,14 @@ def test_sections_byte_for_byte() -> None:
     ]
 
 
+@pytest.mark.parametrize("secret", ["sec\x01ret", "sec: \nret", "sec\udce9ret"])
+def test_a_start_line_that_cannot_be_written_is_not_quoted(secret: str) -> None:
+    with pytest.raises(Refusal) as refusal:
+        encode_frame(Frame("PASS", f"ada {secret}", [("Request", "1")]))
+    assert "sec" not in refusal.value.text
+    assert refusal.value.__context__ is None
+
+
 def test_empty_lines_in_front_of_a_frame_are_passed_over() -> None:
     assert all_ways(b"\r\n\r\n\r\nPING\r\n\r\n\r\n") == [Frame("PING")]
 
@@ -238,7 +246,9 @@ def test_nothing_that_would_end_a_line_is_ever_written(bad: Any) -> None:
         for write in (encode_message, encode_head, check_message):
             with pytest.raises(HeaderRefusal):
                 write(message)
-    for written in (Frame("OK", bad), Frame("OK", "", [("Text", bad)]), Frame("OK", "", [(bad, "x")])):
+    with pytest.raises(Refusal, match="the start line is not"):
+        encode_frame(Frame("OK", bad))
+    for written in (Frame("OK", "", [("Text", bad)]), Frame("OK", "", [(bad, "x")])):
         with pytest.raises(HeaderRefusal):
             encode_frame(written)
 

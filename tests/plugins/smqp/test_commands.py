@@ -188,6 +188,32 @@ async def test_the_password_comes_from_a_file_or_a_sites_own_login(
     assert result.exit_code == 0, result
 
 
+@pytest.mark.parametrize(
+    ("words", "password", "error"),
+    [
+        (("--channel", "a\nb"), PASSWORD, "'a\\nb' is not a channel"),
+        (("--channel", "a b"), PASSWORD, "'a b' is not a channel"),
+        (("--channel", "a\udce9"), PASSWORD, "is not a channel"),
+        (("--channel", ""), PASSWORD, "'' is not a channel"),
+        (("--account", "a\nb"), PASSWORD, "'a\\nb' is not an account"),
+        (("--account", "a/b"), PASSWORD, "'a/b' is not an account"),
+        ((), "geheim\x01wort", "the password is not one line of UTF-8 text"),
+        ((), "geheim\udce4wort", "the password is not one line of UTF-8 text"),
+    ],
+)
+@pytest.mark.parametrize("command", [("pub", "t", "x"), ("sub", "t", "--timeout", "0")])
+async def test_a_login_that_cannot_be_is_wrong_usage_and_its_password_is_not_told(
+    smqpd: CommandLine, command: tuple[str, ...], words: tuple[str, ...], password: str, error: str
+) -> None:
+    smqpd.environment["SMQPD_PASSWORD"] = password
+    result = await smqpd(*command, *words)
+    assert (result.exit_code, result.out) == (2, b""), result
+    assert result.error.startswith("smqpd: ")
+    assert error in result.error
+    assert "geheim" not in result.error
+    assert PASSWORD not in result.error
+
+
 async def test_tls_checks_the_certificate(
     smqpd: CommandLine, site: BrokerSite, nursery: trio.Nursery, tmp_path: Path
 ) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.frontend import SubscribeOptions
-from plugins.smqp.protocol import IDS_MAX, read_command, read_ids, write_ids
+from plugins.smqp.protocol import IDS_MAX, read_command, read_ids, reply_key, write_ids, write_login
 from plugins.smqp.requests import (
     Commit,
     ConnectTo,
@@ -136,6 +136,34 @@ def test_an_attribute_that_cannot_be_read_is_refused_by_name_and_value(
     with pytest.raises(HeaderRefusal) as refusal:
         read(*lines)
     assert (refusal.value.header, refusal.value.value) == (header, value)
+
+
+@pytest.mark.parametrize("command", ["PASS\tADA\tSECRET", "PASS\u00a0ADA\u00a0SECRET", "PASSWORT"])
+def test_of_a_login_that_cannot_be_read_no_password_is_told(command: str) -> None:
+    frame = Frame(command, "ada secret")
+    with pytest.raises(Refusal) as refusal:
+        read_command(frame)
+    assert "secret" not in f"{refusal.value.text} {reply_key(frame)}".lower()
+
+
+@pytest.mark.parametrize("password", ["", "sec\x01ret", "sec\nret", "sec\udce9ret"])
+def test_a_login_that_cannot_be_written_is_refused_without_its_password(password: str) -> None:
+    with pytest.raises(Refusal, match="the password is ") as refusal:
+        write_login("ada", password, "desk")
+    assert refusal.value.code == Refusal.BAD_LOGIN
+    assert "sec" not in refusal.value.text
+
+
+@pytest.mark.parametrize(("account", "channel"), [("a b", "desk"), ("ada", "a b"), ("a/b", None), ("", None)])
+def test_a_login_that_would_be_read_as_another_is_refused(account: str, channel: str | None) -> None:
+    with pytest.raises(Refusal) as refusal:
+        write_login(account, "secret", channel)
+    assert "secret" not in refusal.value.text
+
+
+def test_a_login_is_read_as_it_was_written() -> None:
+    assert read("PASS " + write_login("ada", "two words ", "desk")) == Login("ada", "desk", "two words ")
+    assert read("PASS " + write_login("ada", "secret", None)) == Login("ada", "default", "secret")
 
 
 def test_publish_carries_all_header_lines_as_the_message() -> None:

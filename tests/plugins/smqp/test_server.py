@@ -88,6 +88,17 @@ async def test_a_wrong_password_is_refused_and_the_third_ends_the_connection(
         assert await peer.line() is None
 
 
+@pytest.mark.parametrize("line", ["secret", "Password: secret", "Request: se cret", "X: secret\x01"])
+async def test_an_error_of_a_login_holds_no_password(site: BrokerSite, line: str) -> None:
+    async with connected(site, None) as peer:
+        await peer.line()
+        await peer.send(frame("PASS ada secret", line))
+        start, attributes = await peer.line()
+        assert (start, attributes.pop("Command")) == ("ERROR bad-header", "PASS")
+        assert attributes.keys() <= {"Text", "Request"}
+        assert "secret" not in attributes["Text"]
+
+
 async def test_commands_may_follow_the_login_without_waiting(site: BrokerSite) -> None:
     async with connected(site, None) as peer:
         await peer.send(frame(f"PASS ada/desk {PASSWORD}"), publish("t", 1), frame("QUIT"))

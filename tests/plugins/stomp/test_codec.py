@@ -123,6 +123,12 @@ def test_connect_is_never_unescaped(command: str) -> None:
     assert frame.headers == {"passcode": "a\\nb\\x"}
 
 
+@pytest.mark.parametrize("command", ["CONNECT", "STOMP"])
+def test_of_a_login_that_cannot_be_read_no_passcode_is_told(command: str) -> None:
+    with pytest.raises(FramingLost, match=f"the header line of {command} has no colon"):
+        frames(f"{command}\nlogin:ada\npasscode secret\n\n\0".encode())
+
+
 def test_padding_is_trimmed_in_1_0_alone() -> None:
     stream = b"SEND\ndestination: /queue/a \n\n\0"
     assert frames(stream, version="1.0")[0].headers == {"destination": "/queue/a"}

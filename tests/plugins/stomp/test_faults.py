@@ -32,6 +32,22 @@ async def test_what_cannot_be_a_login_is_refused(
     assert text in error.body
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"CONNECT login:ada passcode:secret\n\n\0",
+        b"STOMP\tlogin:ada\tpasscode:secret\n\n\0",
+        b"CONNECT\nlogin:ada\npasscode secret\n\n\0",
+        b"CONNECT\nlogin:ada\npasscode:x\nsecret\n\n\0",
+    ],
+)
+async def test_an_error_of_a_login_holds_no_passcode(connect: Connect, frame: bytes) -> None:
+    client = connect()
+    await client.raw(frame)
+    error = await client.expect("ERROR")
+    assert b"secret" not in error.body
+
+
 async def test_without_a_common_version_the_error_names_those_there_are(connect: Connect) -> None:
     client = connect()
     await client.send("CONNECT", {"accept-version": "2.1"})
