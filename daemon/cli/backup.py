@@ -35,7 +35,7 @@ from daemon.store.schema import TooNewError
 from daemon.system.private_files import make_directory, sync_directory, write_new
 from daemon.system.version import VERSION
 from daemon.terminal.failure import Failure, because
-from daemon.terminal.output import Console, JsonOption
+from daemon.terminal.output import Console, JsonOption, json_line
 
 PUBLIC: Final = (CERTIFICATE_FILE, AUTHORITY_FILE, REVOCATION_FILE)
 """Of a keys directory, by name; without its key a certificate of [tls] is of no use."""
@@ -109,7 +109,7 @@ def backup(
         keys=keys,
     )
     if json:
-        typer.echo(msgspec.json.encode(done))
+        typer.echo(json_line(done))
     else:
         typer.echo(
             f"Backed up to {target}: {store.size_bytes / 1e6:.1f} MB, messages held: {store.messages};"

@@ -6,7 +6,7 @@ group) or a function (one command). `daemon.cli.main` runs it, and says how it e
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import EntryPoint
@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from daemon.configuration.discovery import installed_commands
 from daemon.system.version import VERSION
-from daemon.terminal.failure import INTERRUPTED, Failure
+from daemon.terminal.failure import INTERRUPTED, Failure, because
 
 CORE: Final = {
     "init": "daemon.cli.init:init",
@@ -53,6 +53,7 @@ SHARED: Final = ("trace",)
 
 
 VERSION_OPTION: Final = "--version"
+INSTALL_COMPLETION: Final = "install_completion"
 COMPLETION: Final = "_SMQPD_COMPLETE"
 """Set where a shell completes, as typer has it."""
 
@@ -132,9 +133,10 @@ def _named() -> str:
 
 
 def tree(named: str = "") -> Any:
-    """Likewise, as a command of click whose help names values as people do."""
+    """Likewise, as a command of click that takes texts in UTF-8, and whose help names values as people do."""
     command = typer.main.get_command(build_app(named))
     _show_in_words(command)
+    _check_texts(command)
     return command
 
 
@@ -180,6 +182,36 @@ def _hint(names: list[str], variables: list[str]) -> str:
     """What messages name an option with several environment variables by; typer has Python's list there."""
     shown = [" / ".join(f"'{name}'" for name in names) for names in (names, variables)]
     return f"{shown[0]} (env var: {shown[1]})"
+
+
+def _check_texts(command: Any) -> None:
+    """Have it refuse other texts as wrong usage; a path, and what is read as bytes, may be of any bytes."""
+    for option in command.params:
+        if option.type_descriptor.annotation in (str, list[str]):
+            option.process_value = partial(_as_text, option, option.process_value)
+        elif option.name == INSTALL_COMPLETION:
+            option.process_value = partial(_installed, option.process_value)
+    for one in getattr(command, "commands", {}).values():
+        _check_texts(one)
+
+
+def _as_text(option: Any, process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
+    try:
+        for text in [value] if isinstance(value, str) else value or ():
+            text.encode()
+    except UnicodeEncodeError as error:
+        raise typer.BadParameter(f"{error.object!r} is not text in UTF-8", ctx=ctx, param=option) from None
+    return process(ctx, value)
+
+
+def _installed(process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
+    """For the option by which typer writes to files of the shell in the user's home directory."""
+    try:
+        return process(ctx, value)
+    except OSError as error:
+        if error.filename is None:  # of what is printed
+            raise
+        raise Failure(f"completion cannot be installed: {because(error)}") from None
 
 
 def _as_usual(argument: Any) -> str:

@@ -23,7 +23,7 @@ from daemon.site.examination import Examination, examine, listening
 from daemon.site.finding import Finding
 from daemon.site.lock import running_pid
 from daemon.terminal.failure import FAILED, USAGE, Failure
-from daemon.terminal.output import JsonOption
+from daemon.terminal.output import JsonOption, json_line
 from daemon.terminal.printable import printable
 
 app = typer.Typer(help="Check and show a site's configuration.", no_args_is_help=True)
@@ -53,9 +53,7 @@ def check(
     findings = found.everything(datetime.now(UTC))
     errors = [finding for finding in findings if finding.level != "warning"]
     if json:
-        typer.echo(
-            msgspec.json.encode(ConfigReport(file=str(file), user=user, good=not errors, findings=findings))
-        )
+        typer.echo(json_line(ConfigReport(file=str(file), user=user, good=not errors, findings=findings)))
     else:
         for finding in findings:
             warning = "warning: " if finding.level == "warning" else ""
@@ -127,7 +125,7 @@ def show(
         return
     settings = read_settings(config)
     if json:
-        typer.echo(msgspec.json.encode(settings, enc_hook=str))
+        typer.echo(json_line(settings, enc_hook=str))
     else:
         typer.echo(render(settings, all_keys=True), nl=False)
 

@@ -6,6 +6,7 @@ so does SIGTERM, with 143, and, with 141, a reader of our output that has enough
 of a program that these signals ended; but what was half made is removed before.
 """
 
+import io
 import os
 import signal
 import sys
@@ -21,6 +22,8 @@ def main() -> None:
     from daemon.terminal import failure, output
     from routing.errors import Refusal
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # a path is printed as it was given
     exit_code, why = failure.FAILED, ""
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -32,7 +32,7 @@ from daemon.store.backup_manifest import MANIFEST, Manifest, UnfitError, read_ma
 from daemon.store.schema import TooNewError
 from daemon.system.private_files import exchange, give_to, make_directory, sync_directory, write_new
 from daemon.terminal.failure import FAILED, Failure, because
-from daemon.terminal.output import JsonOption
+from daemon.terminal.output import JsonOption, json_line
 
 LOGIN = "keys/admin.toml"
 
@@ -103,7 +103,7 @@ def restore(
         to_do=to_do,
     )
     if json:
-        typer.echo(msgspec.json.encode(done))
+        typer.echo(json_line(done))
     else:
         _tell(done)
     if not done.starts:

@@ -5,11 +5,13 @@ is long is folded within its column; where that is too narrow for the rest, the 
 """
 
 import errno
+import json
 import os
 import sys
-from collections.abc import Collection, Iterable, Sequence
-from typing import Annotated, Final
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Annotated, Any, Final
 
+import msgspec
 import rich.console
 import typer
 from rich.table import Table
@@ -44,6 +46,14 @@ class Console(rich.console.Console):
     def on_broken_pipe(self) -> None:
         """Leave it to `daemon.cli.main`, as everything else that is printed does."""
         raise BrokenPipeError
+
+
+def json_line(value: Any, enc_hook: Callable[[Any], Any] | None = None) -> bytes:
+    """`value` as JSON for stdout; in a path that is not UTF-8 odd bytes are escaped as Python does it."""
+    try:
+        return msgspec.json.encode(value, enc_hook=enc_hook)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(value, enc_hook=enc_hook)).encode()
 
 
 def show_table(

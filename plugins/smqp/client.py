@@ -343,6 +343,8 @@ async def connect(
     try:
         with trio.fail_after(timeout_s):
             stream = await _open(host, port, tls, tls_server_name or host)
+    except UnicodeError:
+        raise ConnectionLost("unreachable", f"{host}:{port}: this is no name of a host") from None
     except (OSError, trio.TooSlowError) as error:
         raise ConnectionLost("unreachable", f"{host}:{port}: {_why(error)}") from None
     async with session(stream, account, password, channel=channel, timeout_s=timeout_s) as client:

@@ -64,7 +64,9 @@ def _header(name: str, help: str) -> Any:
 
 def pub(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Such as weather.oslo; made by its use.")],
-    body: Annotated[str | None, typer.Argument(metavar="BODY", help="Else --file, else stdin.")] = None,
+    body: Annotated[
+        bytes | None, typer.Argument(metavar="BODY", parser=os.fsencode, help="Else --file, else stdin.")
+    ] = None,
     file: Annotated[
         list[Path] | None,
         typer.Option(
@@ -154,7 +156,7 @@ def pub(
     work = Work(
         topic=_usage(lambda: check_topic(topic)),
         message=_usage(lambda: Message(**parse_headers([*headers, *_other_headers(header or [])]))),
-        body=None if body is None else os.fsencode(body),
+        body=body,
         files=tuple(file or ()) or ((STDIN,) if body is None else ()),
         lines=lines,
         content_type=content_type,

@@ -131,6 +131,8 @@ def read_profile(
     if account is None:
         raise Failure("nobody to log in as; give --account, or --site for a site on this machine", USAGE)
     host, port = _split_server(server)
+    if tls_name is not None and not _is_host(tls_name):
+        raise Failure(f"--tls-name: {tls_name!r} is no name of a host", USAGE)
     try:
         account_name(account)
         password = check_password(_read_password(account, password_file, login))
@@ -163,9 +165,17 @@ def _split_server(server: str) -> tuple[str, int]:
     else:
         host, _, port = server.partition(":")
         good = bool(host)
-    if not good or (port and not _is_port(port)):
+    if not good or not _is_host(host) or (port and not _is_port(port)):
         raise Failure(f"{server!r} is no server; give HOST, HOST:PORT or [V6]:PORT", USAGE)
     return host, int(port) if port else DEFAULT_PORT
+
+
+def _is_host(text: str) -> bool:
+    """Whether it can be asked for; not whether there is one of that name."""
+    try:
+        return bool(text.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def _is_port(text: str) -> bool:

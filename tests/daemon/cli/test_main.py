@@ -59,6 +59,17 @@ async def test_output_that_cannot_be_written_is_one_line_and_a_failure(
     assert (ended.exit_code, ended.error) == (1, said)
 
 
+async def test_a_home_that_completion_cannot_be_installed_in_is_told_in_one_line(
+    smqpd: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "home").write_text("")
+    smqpd.environment["HOME"] = str(tmp_path / "home")
+    ended = await smqpd("--install-completion", "bash")
+    assert (ended.exit_code, ended.out) == (1, b"")
+    assert ended.error.startswith(f"smqpd: completion cannot be installed: {tmp_path / 'home'}")
+    assert ended.error.count("\n") == 1
+
+
 async def test_closed_streams_are_no_files_of_somebody_else(smqpd: CommandLine) -> None:
     command = smqpd.in_shell("config", "show", "--defaults")
     ended = await trio.run_process(

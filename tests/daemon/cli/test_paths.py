@@ -1,5 +1,6 @@
 """Paths that commands are given, and cannot use: one line that names the path and says why."""
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from daemon.configuration.discovery import Installed
 from daemon.site.directory import make_site
 from daemon.terminal.failure import FAILED, USAGE
 from tests.support.cli import Shell
+from tests.support.command_line import CommandLine
 
 TAKE_A_PATH = (
     "status --site PATH",
@@ -74,6 +76,56 @@ def test_a_path_that_cannot_be_used_is_told_in_one_line(
     assert "[Errno" not in smqpd.err
     assert smqpd.out == ""
     assert named.removesuffix("/x") in smqpd.err
+
+
+TAKE_A_TEXT = (
+    "topics TEXT",
+    "topic show TEXT",
+    "topics --sort TEXT",
+    "why TEXT",
+    "routes TEXT",
+    "ping TEXT",
+    "dead replay TEXT --all",
+    "quarantine drop TEXT",
+    "sessions --account TEXT",
+    "account add TEXT --generate",
+    "account add ada --generate --publish one --publish TEXT",
+    "account test TEXT publish work",
+    "init HERE/new --server-name TEXT",
+    "peer add TEXT 127.0.0.1:1",
+    "peer add beta.example TEXT",
+    "cert issue TEXT",
+    "trace run TEXT --out HERE/trace",
+    "pub TEXT one",
+    "pub work one --name TEXT",
+    "pub work one --server TEXT",
+    "sub one TEXT",
+    "sub one --channel TEXT",
+    "bench --topic TEXT",
+)
+
+
+@pytest.mark.parametrize("command", TAKE_A_TEXT)
+def test_a_text_that_is_not_utf_8_is_wrong_usage(
+    command: str, here: Path, smqpd: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMQPD_SITE", str(here / "site"))
+    words = (word.replace("TEXT", "b\udce9d").replace("HERE", str(here)) for word in command.split())
+    assert smqpd(*words) == USAGE
+    assert "'b\\udce9d' is not text in UTF-8" in smqpd.err
+    assert smqpd.err.count("\n") == 1
+
+
+async def test_a_path_of_any_bytes_is_printed_as_it_was_given(tmp_path: Path) -> None:
+    smqpd = CommandLine(tmp_path, PYTHONIOENCODING="utf-8:strict", PYTHONUTF8="1")
+    path = os.fsencode(tmp_path) + b"/b\xe9d"
+    made = await smqpd("init", os.fsdecode(path), "--server-name", "alpha.example")
+    assert (made.exit_code, made.error) == (0, "")
+    assert path in made.out
+    for words in (("config", "show"), ("config", "check"), ("backup", f"{tmp_path}/\udce9.tgz")):
+        printed = await smqpd(*words, "--site", os.fsdecode(path), "--json")
+        assert (printed.exit_code, printed.error) == (0, ""), words
+        assert b"\\udce9" in printed.out
 
 
 def test_a_password_file_that_is_no_text_is_told_in_one_line(smqpd: Shell, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from daemon.frontend import SubscribeOptions
-from plugins.smqp.client import SubscriptionEnded, session
+from plugins.smqp.client import SubscriptionEnded, connect, session
 from plugins.smqp.connection import ConnectionLost
 from routing.errors import HeaderRefusal, Refusal
 from routing.message import INFINITE, Message, Section
@@ -222,6 +222,14 @@ async def test_what_is_no_server_of_this_protocol_is_told_from_one(
     with pytest.raises(reason):
         async with session(ours, "ada", "x"):
             pass
+
+
+async def test_a_host_that_cannot_be_one_is_not_reached() -> None:
+    for host in ("a..b", f"{'ü' * 64}.example"):
+        with pytest.raises(ConnectionLost, match="this is no name of a host") as lost:
+            async with connect(host, 1, "ada", "x"):
+                pass
+        assert lost.value.reason == "unreachable"
 
 
 async def test_an_idle_client_stays_connected(
