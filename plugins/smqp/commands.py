@@ -330,6 +330,8 @@ def _run(command: Callable[[], Awaitable[None]], login: Path | None) -> None:
         if lost.reason == "unreachable":
             where = f", and there, as {login} says" if login is not None else ""
             raise Failure(f"cannot reach {lost.text}; does the site run{where}?", UNREACHABLE) from None
+        if lost.reason == "refused":
+            raise Failure(f"the site refuses what was sent, and ended the connection: {lost.text}") from None
         where = f"; go to {lost.redirect}" if lost.redirect else ""
         raise Failure(f"no connection: {lost}{where}", UNREACHABLE) from None
     if ended_by is not None:

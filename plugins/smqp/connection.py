@@ -31,7 +31,7 @@ class ConnectionLost(Exception):
 
     Attributes:
         reason: the word of the server's BYE, or `unreachable`, `lost`, `silent`, `protocol`, `not-available`,
-            `closed`.
+            `refused` (something that was sent here, after which the server reads no more), `closed`.
         text: more about it, for people; may be "".
         redirect: `address:port` that the server names instead; None where it names none.
     """
@@ -212,4 +212,4 @@ class FrameConnection:
         if pending is not None:
             pending.finish(reply, refusal)
         elif refusal is not None:  # it belongs to nothing that was asked here, such as lost framing
-            raise refusal
+            raise ConnectionLost("refused", refusal.text)

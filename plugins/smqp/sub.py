@@ -33,7 +33,7 @@ PAUSE_FIRST_S: Final = 0.5
 PAUSE_MAX_S: Final = 30.0
 """Between attempts to connect again."""
 
-FINAL: Final = ("disabled", "protocol", "framing-lost", "tls")
+FINAL: Final = ("disabled", "protocol", "refused", "framing-lost", "tls")
 """Ends of a connection after which another one would end the same."""
 
 

@@ -224,6 +224,15 @@ async def test_what_is_no_server_of_this_protocol_is_told_from_one(
             pass
 
 
+async def test_what_ends_the_connection_as_it_is_too_long_is_told_from_a_lost_one(
+    login: Callable[..., Any],
+) -> None:
+    async with login() as client:
+        with pytest.raises(ConnectionLost, match="the header lines are longer") as lost:
+            await client.publish("t", Message(others=(("F", "a" * 70_000),)))
+        assert lost.value.reason == "refused"
+
+
 async def test_a_host_that_cannot_be_one_is_not_reached() -> None:
     for host in ("a..b", f"{'ü' * 64}.example"):
         with pytest.raises(ConnectionLost, match="this is no name of a host") as lost:

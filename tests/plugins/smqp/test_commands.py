@@ -142,6 +142,8 @@ async def test_a_receipt_is_waited_for_and_printed(smqpd: CommandLine) -> None:
     [
         (("pub", "a b", "x"), 2, "is not a topic"),
         (("pub", "t", "x", "--priority", "0"), 2, "Priority: '0' is not an integer from 1"),
+        (("pub", "t", "x", "-H", f"F: {'a' * 70_000}"), 1, "the site refuses what was sent"),
+        (("pub", "t", "x", "-H", f"F: {'a' * 70_000}"), 1, "the header lines are longer than 65536 bytes"),
         (("pub", "t", "x", "--lines"), 2, "BODY stands alone"),
         (("pub", "t", "x", "-H", "Smuid: 1"), 2, "is no header"),
         (("pub", "t", "-f", "/nowhere"), 1, "/nowhere cannot be read"),
