@@ -149,7 +149,12 @@ class _Results:
         """Say on stderr what of it is no failure, and yet not what was meant. Raises Failure."""
         if self._due_to_nobody:
             gone = _in_short(self._due_to_nobody)
-            tell(f"nobody subscribes to {self.work.topic}, and nothing waits there without --timeout: {gone}")
+            if self.work.message.depth:
+                nobody, far = "nobody at any site that it may go to subscribes", ""
+            else:
+                nobody, far = "nobody at this site subscribes", "; --depth lets it go to others"
+            text = f"{nobody} to {self.work.topic}, and nothing waits there without --timeout{far}: {gone}"
+            tell(text)
         if self._without_receipt:
             missing = _in_short(self._without_receipt)
             raise Failure(f"no receipt within {self.work.wait_receipt_s:g} s for {missing}", FAILED)

@@ -311,7 +311,15 @@ async def test_a_message_to_all_where_nobody_subscribes_is_said_to_be_gone(smqpd
     smuid = gone.out.decode().strip()
     assert (gone.exit_code, gone.error) == (
         0,
-        f"smqpd: nobody subscribes to t, and nothing waits there without --timeout: {smuid}\n",
+        "smqpd: nobody at this site subscribes to t, and nothing waits there without --timeout;"
+        f" --depth lets it go to others: {smuid}\n",
+    )
+    gone = await smqpd("pub", "t", "rain", "--depth", "-1")
+    smuid = gone.out.decode().strip()
+    assert (gone.exit_code, gone.error) == (
+        0,
+        "smqpd: nobody at any site that it may go to subscribes to t, and nothing waits there without"
+        f" --timeout: {smuid}\n",
     )
     for kept in (("--timeout", "60"), ("--delivery", "ONE")):
         assert (await smqpd("pub", "t", "rain", *kept)).error == ""
