@@ -226,7 +226,8 @@ class BrokerSession:
             self._check("subscribe", topic)
         limits = self._broker.limits
         if options.credit > limits.credit_max:
-            raise Refusal(Refusal.TOO_MANY, f"a credit of more than {limits.credit_max}")
+            text = f"a number of messages from 0 to {limits.credit_max}"
+            raise HeaderRefusal("Credit", str(options.credit), text)
         held = self.consumer.subscriptions
         if len(held) >= limits.subscriptions_per_session_max and (topic, options.name) not in held:
             text = f"more than {limits.subscriptions_per_session_max} subscriptions of one session"

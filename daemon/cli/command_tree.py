@@ -53,6 +53,9 @@ SHARED: Final = ("trace",)
 
 
 VERSION_OPTION: Final = "--version"
+VALIDATORS_WORDS: Final = "Value error, "
+"""What the library that typer reads values with puts before what is wrong with one."""
+
 INSTALL_COMPLETION: Final = "install_completion"
 COMPLETION: Final = "_SMQPD_COMPLETE"
 """Set where a shell completes, as typer has it."""
@@ -94,6 +97,10 @@ def _told_apart() -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise ClosedPipeError from None
+    except SystemExit as end:  # of the console that shows the help
+        if isinstance(end.__context__, BrokenPipeError):
+            raise ClosedPipeError from None
+        raise
 
 
 def build_app(named: str = "") -> typer.Typer:
@@ -136,7 +143,7 @@ def tree(named: str = "") -> Any:
     """Likewise, as a command of click that takes texts in UTF-8, and whose help names values as people do."""
     command = typer.main.get_command(build_app(named))
     _show_in_words(command)
-    _check_texts(command)
+    _check_values(command)
     return command
 
 
@@ -184,15 +191,25 @@ def _hint(names: list[str], variables: list[str]) -> str:
     return f"{shown[0]} (env var: {shown[1]})"
 
 
-def _check_texts(command: Any) -> None:
+def _check_values(command: Any) -> None:
     """Have it refuse other texts as wrong usage; a path, and what is read as bytes, may be of any bytes."""
     for option in command.params:
         if option.type_descriptor.annotation in (str, list[str]):
             option.process_value = partial(_as_text, option, option.process_value)
         elif option.name == INSTALL_COMPLETION:
             option.process_value = partial(_installed, option.process_value)
+        else:
+            option.process_value = partial(_as_value, option.process_value)
     for one in getattr(command, "commands", {}).values():
-        _check_texts(one)
+        _check_values(one)
+
+
+def _as_value(process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
+    try:
+        return process(ctx, value)
+    except typer.BadParameter as error:
+        error.message = error.message.removeprefix(VALIDATORS_WORDS)
+        raise
 
 
 def _as_text(option: Any, process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
@@ -201,7 +218,7 @@ def _as_text(option: Any, process: Callable[[Any, Any], Any], ctx: Any, value: A
             text.encode()
     except UnicodeEncodeError as error:
         raise typer.BadParameter(f"{error.object!r} is not text in UTF-8", ctx=ctx, param=option) from None
-    return process(ctx, value)
+    return _as_value(process, ctx, value)
 
 
 def _installed(process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:

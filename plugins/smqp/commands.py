@@ -31,11 +31,13 @@ from plugins.smqp.profile import (
     TlsOption,
     read_profile,
 )
-from plugins.smqp.pub import STDIN, Work, publish
+from plugins.smqp.protocol import LOCK_S_MAX, LOCK_S_MIN
+from plugins.smqp.pub import STDIN, TEXT_TYPE, Work, publish
 from plugins.smqp.sub import Format, Wish, receive
 from routing.errors import Refusal
+from routing.frames import encode_message
 from routing.headers import Headers, is_header_name, is_reserved, parse_headers
-from routing.message import Message
+from routing.message import Message, Section
 from routing.names import channel_name, check_topic
 from routing.patterns import check_wanted
 
@@ -115,7 +117,7 @@ def pub(
         bool, typer.Option("--wait-receipt", help="Wait for the receipt and print it, as X/Y.")
     ] = False,
     wait_timeout: Annotated[
-        float, typer.Option("--wait-timeout", metavar="SECONDS", help="For each receipt.")
+        float, typer.Option("--wait-timeout", min=0, metavar="SECONDS", help="For each receipt.")
     ] = 60.0,
     json: JsonOption = False,
     site: SiteOption = None,
@@ -155,7 +157,7 @@ def pub(
     headers = [(key, str(value)) for key, value in given.items() if value is not None]
     work = Work(
         topic=_usage(lambda: check_topic(topic)),
-        message=_usage(lambda: Message(**parse_headers([*headers, *_other_headers(header or [])]))),
+        message=_usage(lambda: _message([*headers, *_other_headers(header or [])], content_type)),
         body=body,
         files=tuple(file or ()) or ((STDIN,) if body is None else ()),
         lines=lines,
@@ -190,7 +192,12 @@ def sub(
     credit: Annotated[int, typer.Option(min=1, help="Messages that may be on their way at a time.")] = 100,
     lock: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Until a message that was not received goes to another."),
+        typer.Option(
+            min=LOCK_S_MIN,
+            max=LOCK_S_MAX,
+            metavar="SECONDS",
+            help="Until a message that was not received goes to another.",
+        ),
     ] = None,
     subscription: Annotated[str, typer.Option(help="Tells several subscriptions of a channel apart.")] = "",
     channel: Annotated[
@@ -225,7 +232,7 @@ def sub(
             ordered=ordered,
             lock_s=lock,
             acknowledges_all=True,
-            name=subscription,
+            name=subscription and _usage(lambda: channel_name(subscription)),
         ),
         count=count,
         timeout_s=timeout,
@@ -287,6 +294,13 @@ def bench(
             typer.echo(line)
     if result.lost:
         raise typer.Exit(FAILED)
+
+
+def _message(headers: Headers, content_type: str | None) -> Message:
+    """Raises HeaderRefusal for what cannot be read, or sent with a section of that type."""
+    message = Message(**parse_headers(headers))
+    encode_message(msgspec.structs.replace(message, sections=(Section(content_type or TEXT_TYPE, b""),)))
+    return message
 
 
 def _other_headers(given: list[str]) -> Headers:

@@ -46,6 +46,7 @@ DEFAULT_PORT: Final = 720
 DEFAULT_CHANNEL: Final = "default"
 IDS_MAX: Final = 10_000
 """Deliveries that one RECEIVED, COMMIT or RETURN may name, so that a short line cannot mean endless work."""
+LOCK_S_MIN: Final = 0.1
 LOCK_S_MAX: Final = 86_400.0
 DELAY_S_MAX: Final = 86_400.0
 
@@ -218,7 +219,7 @@ def _read_subscription_name(value: str) -> str:
 _read_accept = _reader_of_words("Accept", {"ONE": "ONE", "ALL": "ALL", "BOTH": "BOTH"})
 _read_durable = _reader_of_words("Durable", BOOLEANS)
 _read_ordered = _reader_of_words("Ordered", BOOLEANS)
-_read_lock: Callable[[str], float | None] = _reader_of_seconds("Lock", 0.1, LOCK_S_MAX)
+_read_lock: Callable[[str], float | None] = _reader_of_seconds("Lock", LOCK_S_MIN, LOCK_S_MAX)
 _read_shared = _reader_of_words("Shared", BOOLEANS)
 _read_acknowledge = _reader_of_words("Acknowledge", {"ALL": True, "GUARANTEED": False})
 _OUTCOMES: Final[dict[str, ReturnOutcome]] = {

@@ -16,12 +16,13 @@ import msgspec
 import trio
 
 from daemon.frontend import SubscribeOptions
-from daemon.terminal.failure import FAILED, UNREACHABLE, Failure, tell
+from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE, Failure, tell
 from daemon.terminal.printable import printable
 from plugins.smqp.client import Client, SubscriptionEnded
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.incoming import Delivery
 from plugins.smqp.profile import Profile
+from routing.errors import HeaderRefusal
 from routing.headers import write_headers, write_seconds
 from routing.message import Section
 
@@ -151,8 +152,11 @@ class _Receiving:
         return most if self._left is None else min(most, self._left)
 
     async def _subscribe(self, client: Client, credit: int) -> None:
-        for topic in self._wish.topics:
-            await client.subscribe(topic, msgspec.structs.replace(self._wish.options, credit=credit))
+        try:
+            for topic in self._wish.topics:
+                await client.subscribe(topic, msgspec.structs.replace(self._wish.options, credit=credit))
+        except HeaderRefusal as refusal:  # an option is beyond what this site allows
+            raise Failure(refusal.text, USAGE) from None
 
     async def _finish(self, client: Client, batch: list[Delivery]) -> None:
         for start in range(0, len(batch), BATCH_MAX):

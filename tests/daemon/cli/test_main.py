@@ -41,8 +41,11 @@ async def test_an_interrupt_while_a_command_is_still_loaded_ends_it_without_a_wo
     assert (ended.exit_code, ended.out, ended.error) == (130, b"", "")
 
 
-async def test_output_that_nobody_reads_ends_a_command_without_a_word(smqpd: CommandLine) -> None:
-    command = smqpd.in_shell("config", "show", "--defaults")
+@pytest.mark.parametrize("words", [("config", "show", "--defaults"), ("--help",), ("config", "--help"), ()])
+async def test_output_that_nobody_reads_ends_a_command_without_a_word(
+    smqpd: CommandLine, words: tuple[str, ...]
+) -> None:
+    command = smqpd.in_shell(*words)
     ended = await trio.run_process(
         ["sh", "-c", f"{{ {command}; echo $? >&2; }} | true"], capture_stderr=True, env=smqpd.environment
     )
