@@ -79,7 +79,7 @@ async def test_an_smqp_stream_that_cannot_be_read_is_told_by_its_code(site: Brok
 
 async def test_a_client_that_closes_without_a_goodbye_has_not_lost_its_connection(site: BrokerSite) -> None:
     async with connected(site) as ada:
-        await ada.stream.send_eof()
+        await ada.stream.aclose()
         assert await why(site) == "its client closed the connection without a goodbye"
 
 
