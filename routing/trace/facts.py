@@ -43,7 +43,7 @@ _Layout = dict[str, Callable[[], Column]]
 _NEEDED: Final = (
     *("smuid", "server", "peer", "subscription", "pattern", "topic", "event", "outcome", "mode", "attempt"),
     *("record", "time_us", "depth", "size", "priority", "guarantee", "final", "sent_us", "peer_received_us"),
-    *("peer_sent_us", "due", "expires_us", "receipt", "reason"),
+    *("peer_sent_us", "acknowledged_us", "due", "expires_us", "receipt", "reason"),
 )
 
 
@@ -408,6 +408,11 @@ def _expires() -> Column:
     return _when(_is(*BEGINS) & (f.col("expires_us") != 0), f.col("expires_us"))
 
 
+def _acknowledged() -> Column:
+    """When the answer came; earlier versions tell only when that was written, which may be much later."""
+    return f.when(f.col("acknowledged_us") > 0, f.col("acknowledged_us")).otherwise(f.col("time_us"))
+
+
 _EVENT_CODES: Final = {word: code for code, word in enumerate((*EVENTS, "passed"), start=1)}
 
 _SHARED: Final[_Layout] = {
@@ -420,7 +425,7 @@ _SHARED: Final[_Layout] = {
 _HOP: Final[_Layout] = _SHARED | {
     "received_us": lambda: _when(_is("received"), f.col("time_us")),
     "sent_us": lambda: _stamp("sent_us"),
-    "acked_us": lambda: _when(_first_sent(), f.col("time_us")),
+    "acked_us": lambda: _when(_first_sent(), _acknowledged()),
     "peer_received_us": lambda: _stamp("peer_received_us"),
     "peer_sent_us": lambda: _stamp("peer_sent_us"),
     "arrival": _arrival,

@@ -114,6 +114,7 @@ RECORD: Final = t.StructType(
         t.StructField("sent_us", t.LongType()),
         t.StructField("peer_received_us", t.LongType()),
         t.StructField("peer_sent_us", t.LongType()),
+        t.StructField("acknowledged_us", t.LongType()),
         t.StructField("due", t.IntegerType()),
         t.StructField("expires_us", t.LongType()),
         t.StructField("held", t.LongType()),

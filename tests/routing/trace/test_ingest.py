@@ -45,8 +45,7 @@ def reasons(lines: Any) -> list[str | None]:
 def test_the_schema_is_the_record(spark: Any) -> None:
     from routing.trace.schema import RECORD
 
-    unread = {"acknowledged_us"}
-    assert set(RECORD.names) == {field.name for field in msgspec.structs.fields(HopRecord)} - unread
+    assert set(RECORD.names) == {field.name for field in msgspec.structs.fields(HopRecord)}
 
 
 def test_the_line_that_closes_a_file_is_no_line_of_the_log(checked: Any) -> None:
