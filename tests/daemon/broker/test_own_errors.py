@@ -84,7 +84,7 @@ async def test_a_request_that_cannot_be_stored_is_refused(tmp_path: Path, mock_c
         ada, eva = site.login("ada"), site.login("eva")
         with pytest.raises(Refusal) as refused:
             await ada.subscribe("jobs", credit=2**63)
-        assert refused.value.code == Refusal.TOO_MANY, "front ends say it before"
+        assert refused.value.code == Refusal.BAD_HEADER, "front ends say it before"
         request = ada.request()
         options = frontend.SubscribeOptions(credit=2**63)
         site.broker.door.subscribe(ada.session.consumer, "jobs", options, request)
