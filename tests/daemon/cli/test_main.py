@@ -66,11 +66,18 @@ async def test_a_home_that_completion_cannot_be_installed_in_is_told_in_one_line
     smqpd: CommandLine, tmp_path: Path
 ) -> None:
     (tmp_path / "home").write_text("")
-    smqpd.environment["HOME"] = str(tmp_path / "home")
-    ended = await smqpd("--install-completion", "bash")
-    assert (ended.exit_code, ended.out) == (1, b"")
-    assert ended.error.startswith(f"smqpd: completion cannot be installed: {tmp_path / 'home'}")
-    assert ended.error.count("\n") == 1
+    command = smqpd.in_shell("--install-completion")
+    ended = await trio.run_process(
+        ["bash", "-c", f"{command}; exit $?"],  # a bash that stays is the shell that is found
+        capture_stdout=True,
+        capture_stderr=True,
+        check=False,
+        env=smqpd.environment | {"HOME": str(tmp_path / "home")},
+    )
+    assert (ended.returncode, ended.stdout) == (1, b"")
+    said = f"smqpd: completion cannot be installed: {tmp_path / 'home'}".encode()
+    assert ended.stderr.startswith(said)
+    assert ended.stderr.count(b"\n") == 1
 
 
 async def test_closed_streams_are_no_files_of_somebody_else(smqpd: CommandLine) -> None:
