@@ -153,8 +153,9 @@ class Session(Protocol):
         to later ones; each delivery names its topic. Of several subscriptions of one account, channel and
         name a message of mode ALL comes to one: that to its topic, else the oldest.
 
-        Sessions that had it are detached, unless they and this one share it. Raises Refusal (bad-topic,
-        forbidden, too-many); forbidden where the account may have no topic of the pattern.
+        Sessions that had it are detached, unless they and this one share it. Raises Refusal (bad-topic;
+        bad-header: a credit beyond `credit_max`; forbidden, also where the account may have no topic of the
+        pattern; too-many).
         """
 
     def unsubscribe(self, topic: str, name: str = "", request: Any = None) -> None:

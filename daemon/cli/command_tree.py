@@ -192,7 +192,7 @@ def _hint(names: list[str], variables: list[str]) -> str:
 
 
 def _check_values(command: Any) -> None:
-    """Have it refuse other texts as wrong usage; a path, and what is read as bytes, may be of any bytes."""
+    """Have it refuse texts that are not UTF-8 as wrong usage; paths, and what is read as bytes, may be so."""
     for option in command.params:
         if option.type_descriptor.annotation in (str, list[str]):
             option.process_value = partial(_as_text, option, option.process_value)

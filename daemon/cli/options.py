@@ -1,7 +1,6 @@
 """Options that several commands share, and what they read."""
 
 import os
-import socket
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +8,7 @@ import typer
 
 from daemon.configuration.config import load, read_path, read_toml
 from daemon.configuration.discovery import installed_plugins
-from daemon.control.client import PATIENCE_S, short_path
+from daemon.control.client import is_there
 from daemon.settings import ConfigError, Settings, SiteSettings
 from daemon.terminal.failure import Failure, because, forbidden
 
@@ -63,20 +62,9 @@ def state_directory(config: Path) -> Path:
     try:
         site = read_toml(file).get("site")
     except ConfigError as error:
-        if answers(usual := read_path(file, "site.state_directory", default)):
+        if is_there(usual := read_path(file, "site.state_directory", default)):
             return usual
         problem = f"{error.problem}; its state directory is therefore not known"
         raise ConfigError(file, error.key, problem) from None
     named = site.get("state_directory", default) if isinstance(site, dict) else default
     return read_path(file, "site.state_directory", named)
-
-
-def answers(state_directory: Path) -> bool:
-    """Whether a daemon accepts questions there, as far as this user can see."""
-    try:
-        with short_path(state_directory) as path, socket.socket(socket.AF_UNIX) as stream:
-            stream.settimeout(PATIENCE_S)
-            stream.connect(path)
-    except OSError:
-        return False
-    return True

@@ -75,6 +75,23 @@ def short_path(directory: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
+@contextmanager
+def _connected(state_directory: Path, patience_s: float) -> Iterator[socket.socket]:
+    with short_path(state_directory) as path, socket.socket(socket.AF_UNIX) as stream:
+        stream.settimeout(patience_s)
+        stream.connect(path)
+        yield stream
+
+
+def is_there(state_directory: Path) -> bool:
+    """Whether a daemon takes questions there, as far as this user can see. Blocks."""
+    try:
+        with _connected(state_directory, PATIENCE_S):
+            return True
+    except OSError:
+        return False
+
+
 def ask(state_directory: Path, question: AnyQuestion) -> bytes:
     """A daemon's answer of one line, as JSON. Blocks. Raises NotRunningError, ForbiddenError."""
     return next(ask_all(state_directory, question))
@@ -87,9 +104,7 @@ def ask_all(state_directory: Path, question: AnyQuestion) -> Iterator[bytes]:
     """
     answered = False
     try:
-        with short_path(state_directory) as short, socket.socket(socket.AF_UNIX) as stream:
-            stream.settimeout(PATIENCE_S + question.timeout_s)
-            stream.connect(short)
+        with _connected(state_directory, PATIENCE_S + question.timeout_s) as stream:
             stream.sendall(msgspec.json.encode(question) + b"\n")
             with stream.makefile("rb") as lines:
                 while line := lines.readline(ANSWER_BYTES_MAX):

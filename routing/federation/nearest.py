@@ -277,8 +277,7 @@ class NearestByNews:
             ]
         else:
             reached = (ways.beyond(peer, shut, up=up, is_bounded=is_bounded) for peer in others)
-            nearest = (min((each[site] for site in sites if site in each), default=None) for each in reached)
-            known = list(zip(others, nearest, strict=True))
+            known = [(peer, _nearest(each, sites)) for peer, each in zip(others, reached, strict=True)]
         found.update((peer, distance) for peer, distance in known if distance is not None)
         return found
 
@@ -294,8 +293,7 @@ class NearestByNews:
         shut: Shut,
         without: frozenset[str] = NOBODY,
     ) -> int | None:
-        beyond = self._beyond(start, want[0], shut, without)
-        return min((beyond[site] for site in sites if site in beyond), default=None)
+        return _nearest(self._beyond(start, want[0], shut, without), sites)
 
     def _beyond(
         self, start: str, kind: WantKind, shut: Shut, without: frozenset[str] = NOBODY
@@ -310,6 +308,10 @@ class NearestByNews:
             buckets = set(range(TOPIC_BUCKETS))
         for bucket in buckets:
             self._found[bucket].clear()
+
+
+def _nearest(reached: Mapping[str, int], sites: Collection[str]) -> int | None:
+    return min((reached[site] for site in sites if site in reached), default=None)
 
 
 def _differing(one: Mapping[str, int], other: Mapping[str, int]) -> set[str]:

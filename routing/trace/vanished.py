@@ -17,6 +17,7 @@ from routing.trace.facts import crossing
 from routing.trace.session import broadcast, kept
 
 _HANDED: Final = ["smuid", "from", "to", "crossing"]
+_ORDER: Final = ("record", "priority")
 
 
 def proven_vanished(hops: DataFrame, records: DataFrame, coverage: DataFrame) -> DataFrame | None:
@@ -54,15 +55,12 @@ def proven_vanished(hops: DataFrame, records: DataFrame, coverage: DataFrame) ->
     bracketed = handed.join(came.drop("last_boot"), _HANDED, "left").withColumns(
         {"before": before, "after": after}
     )
-    return (
+    return kept(
         bracketed.where("boot is null and before = after")
         .select("smuid", "from", "to")
         .join(silent, ["smuid", "from", "to"], "left_semi")
         .distinct()
     )
-
-
-_ORDER: Final = ("record", "priority")
 
 
 def _crossing() -> Column:

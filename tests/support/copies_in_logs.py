@@ -1,6 +1,7 @@
 """What happens to single copies, as logs tell: each under a name, all of them in one set of logs."""
 
 from collections.abc import Callable
+from typing import Any
 
 from routing.hops import HopRecord
 from tests.support.hop_logs import ANSWERED, READER, WrittenLogs
@@ -234,18 +235,17 @@ def receipt_without_guarantee_before_it_is_acknowledged(logs: WrittenLogs, name:
 
 def receipt_of_a_copy_elsewhere(logs: WrittenLogs, name: str) -> None:
     """Only its answer tells that the other site has had it: its log is not there."""
-    logs.write("a", "published", name, receipt="ALL", due=1)
-    logs.write("a", "forwarded", name, peer="elsewhere", attempt=2, outcome="duplicate")
-    reader = {"subscription": f"{READER}0@a", "attempt": 1}
-    logs.write("a", "delivered", name, **reader)
-    logs.write("a", "receipt", name, receipt="2/2")
-    logs.write("a", "committed", name, final=True, **reader)
+    _counted_elsewhere(logs, name, attempt=2, outcome="duplicate")
 
 
 def receipt_of_a_deeper_copy_elsewhere(logs: WrittenLogs, name: str) -> None:
     """The same of one that was there with less depth."""
+    _counted_elsewhere(logs, name, attempt=1, outcome="depth")
+
+
+def _counted_elsewhere(logs: WrittenLogs, name: str, **answer: Any) -> None:
     logs.write("a", "published", name, receipt="ALL", due=1)
-    logs.write("a", "forwarded", name, peer="elsewhere", attempt=1, outcome="depth")
+    logs.write("a", "forwarded", name, peer="elsewhere", **answer)
     reader = {"subscription": f"{READER}0@a", "attempt": 1}
     logs.write("a", "delivered", name, **reader)
     logs.write("a", "receipt", name, receipt="2/2")

@@ -3,6 +3,10 @@
 import os
 from typing import Final
 
+import pytest
+
+needs_root: Final = pytest.mark.skipif(os.geteuid() != 0, reason="only root acts and writes files for others")
+
 REQUIRED: Final = frozenset(os.environ.get("SMQPD_TEST_REQUIRE", "").split(","))
 """Names, comma-separated: what has to be there, as in `.ci/run`."""
 

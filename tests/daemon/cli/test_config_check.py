@@ -29,6 +29,7 @@ from tests.support.cli import Shell
 from tests.support.keys import write_keys
 from tests.support.made_site import made_site
 from tests.support.process import ROOT
+from tests.support.required import needs_root
 
 NOBODY = 65_534
 
@@ -304,9 +305,6 @@ def test_an_extra_that_is_not_installed_is_named(
     assert smqpd("config", "check", site.config) == 1
     assert "[plugins.xmpp]: a library is missing (" in smqpd.err
     assert "install smqpd[xmpp]" in smqpd.err
-
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root acts for other users")
 
 
 @pytest.fixture

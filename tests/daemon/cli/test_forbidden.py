@@ -14,10 +14,10 @@ from daemon.configuration.discovery import Installed
 from daemon.site.directory import make_site
 from daemon.terminal.failure import FAILED, UNREACHABLE
 from tests.support.cli import Shell
+from tests.support.required import needs_root
 
 OWNER, STRANGER = 1, 65_534
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root acts for other users")
 
 COMMANDS = (
     "status",

@@ -9,6 +9,7 @@ import pytest
 from daemon.link.peers_editor import add_peer, remove_peer
 from daemon.link.peers_file import PeerEntry, load_peers
 from daemon.settings import ConfigError
+from tests.support.required import needs_root
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_a_peer_is_not_added_twice_nor_removed_when_it_is_none(path: Path) -> No
         remove_peer(path, "gamma")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes files for others")
+@needs_root
 @pytest.mark.parametrize("is_there", [True, False])
 def test_what_root_writes_is_readable_for_whoever_runs_the_daemon(path: Path, is_there: bool) -> None:
     nobody = 65_534

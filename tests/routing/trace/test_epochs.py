@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from routing.trace.epochs import BUCKET_US, FOREVER_US, MINUTE_US, Epoch, Sighting, epochs, jumpers
+from tests.support.hop_logs import ANSWERED, WrittenLogs, records_frame
 
 HOUR_US = 60 * MINUTE_US
 NOON_US = 1_763_726_400_000_000
@@ -180,3 +181,21 @@ def test_of_three_two_that_were_set_are_named_and_not_the_third(spark: Any) -> N
     claims = jumps.claimed(clocks.measured(hops, records))
     assert {(one.server, round(one.by_us / HOUR_US)) for one in claims} == {("a", -1), ("b", -1)}
     assert jumps.proven(claims, records) == claims
+
+
+def test_a_hop_was_acknowledged_when_the_answer_came(spark: Any) -> None:
+    """Its record may be written much later; logs of earlier versions tell nothing else."""
+    from routing.trace import facts
+
+    logs = WrittenLogs()
+    came_us = logs.now_us - 20_000
+    logs.write(
+        "a", "forwarded", "a/019aa5d72900-1-1", peer="b", attempt=1, **ANSWERED, acknowledged_us=came_us
+    )
+    written_us = logs.now_us
+    logs.write("a", "forwarded", "a/019aa5d72900-1-2", peer="b", attempt=1, **ANSWERED)
+    hops = facts.hops(facts.facts(records_frame(spark, logs.records)))
+    assert {row.smuid: row.acked_us for row in hops.select("smuid", "acked_us").collect()} == {
+        "a/019aa5d72900-1-1": came_us,
+        "a/019aa5d72900-1-2": written_us,
+    }
