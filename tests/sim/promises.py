@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from routing.message import MODES
@@ -10,6 +10,7 @@ from routing.patterns import is_pattern
 from routing.peering.leaves import BUCKETS, read_bucket
 from tests.sim.balance import Facts
 from tests.sim.ledger import Ledger, Told
+from tests.sim.resting import Resting
 from tests.sim.scenario import LONG_S, TOPICS, WHEN_QUIET, Publication, Reader
 from tests.sim.site import ACCOUNT
 from tests.support.wishes import takes
@@ -38,6 +39,8 @@ def judge(ledger: Ledger, sites: dict[str, "Site"], facts: Facts) -> None:
     for reply, came in ledger.replies.items():
         if not came:
             ledger.violate(f"the reply {reply} never came")
+    for text in overdue(ledger, sites, ()):
+        ledger.violate(text)
     for site in sites.values():
         _judge_store(ledger, site)
         _judge_news(ledger, site, sites)
@@ -58,6 +61,14 @@ def due_by_ways(ledger: Ledger, lost: Collection[str | tuple[str, str]]) -> list
             if publication.depth == -1 or distance <= publication.depth:
                 out.append((key, reader))
     return out
+
+
+def overdue(
+    ledger: Ledger, sites: dict[str, "Site"], lost: Collection[str | tuple[str, str]]
+) -> Iterator[str]:
+    """What of one owner waits at a site, and has a way without what is lost; in words."""
+    routers = {name: site.broker._router for name, site in sites.items() if site.broker is not None}
+    return Resting(ledger, lost).overdue(routers)
 
 
 def note_lost_deaths(ledger: Ledger, facts: Facts, publication: Publication, smuid: str) -> None:
@@ -109,12 +120,6 @@ def _judge_one(ledger: Ledger, facts: Facts, publication: Publication, smuid: st
     )
     if not committed and not held and not is_over:
         ledger.violate(f"{publication.key} ({smuid}) of mode ONE is nowhere: {dict(ends)}")
-    could = any(
-        reader.takes(publication) and reader.accepts != "ALL" and reader.ends_at is None
-        for reader in ledger.scenario.readers
-    )
-    if held and could and publication.depth == -1:
-        ledger.violate(f"{publication.key} ({smuid}) waits at {dict(facts.held[smuid])}, and could be taken")
 
 
 def _judge_receipt(ledger: Ledger, facts: Facts, publication: Publication, told: Told, smuid: str) -> None:

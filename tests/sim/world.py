@@ -20,7 +20,7 @@ from tests.sim.liars import Liars
 from tests.sim.machine import Machine
 from tests.sim.network import Network
 from tests.sim.power import Power
-from tests.sim.scenario import WHEN_QUIET, Scenario
+from tests.sim.scenario import WHEN_QUIET, Reader, Scenario
 from tests.sim.site import Site
 
 LINKED_WITHIN_S: Final = 120.0
@@ -159,13 +159,19 @@ class World:
             while any(self._unnoticed()):
                 await trio.sleep(LOOK_EVERY_S)
         with trio.move_on_after(ARRIVES_WITHIN_S):
-            while any(self._unsaid()) or not all(self.ledger.has_come(key, reader) for key, reader in due):
+            while any(self._overdue(due)):
                 await trio.sleep(LOOK_EVERY_S)
+        for text in self._overdue(due):
+            self.ledger.violate(text)
+
+    def _overdue(self, due: list[tuple[str, Reader]]) -> Iterable[str]:
+        """What has not been said or has not come, though it could; `due`: of mode ALL, and to whom."""
         for name in self._unsaid():
-            self.ledger.violate(f"{name} does not say which of its links are lost")
+            yield f"{name} does not say which of its links are lost"
         for key, reader in due:
             if not self.ledger.has_come(key, reader):
-                self.ledger.violate(f"{key} has not come to {reader.key}, though a way to it has stayed up")
+                yield f"{key} has not come to {reader.key}, though a way to it has stayed up"
+        yield from promises.overdue(self.ledger, self.sites, self.lost)
 
     def _unnoticed(self) -> Iterable[str]:
         """Links that are up and lost, or down and not, by what their sites know."""
