@@ -14,7 +14,7 @@ from daemon.frontend import Answer, Delivered, Identity, SubscribeOptions, Withd
 from routing.errors import Refusal
 from routing.message import Message, Section
 from tests.sim.ledger import Hold, Ledger
-from tests.sim.scenario import WHEN_QUIET, Publication, Reader
+from tests.sim.scenario import WHEN_LOST, WHEN_QUIET, Publication, Reader
 from tests.sim.site import ACCOUNT, Site
 
 RETRY_S = 1.0
@@ -28,6 +28,7 @@ class Clients:
     Attributes:
         begun_at: when publishing began; the times of a scenario count from there.
         calm: from now on every message is finished at once, and no client leaves.
+        lost: from now on messages are published for which some ways are lost.
         quiet: from now on the last messages are published.
     """
 
@@ -35,13 +36,14 @@ class Clients:
         self.ledger = ledger
         self.begun_at: float | None = None
         self.calm = False
+        self.lost = False
         self.quiet = False
         self.changed = trio.Event()
         self._chance = chance
         self._connections: dict[str, list[trio.CancelScope]] = {}
 
     def change(self) -> None:
-        """Tell all clients that `begun_at`, `calm` or `quiet` is another."""
+        """Tell all clients that `begun_at`, `calm`, `lost` or `quiet` is another."""
         self.changed.set()
         self.changed = trio.Event()
 
@@ -85,9 +87,13 @@ class Clients:
 
     async def until(self, at: float) -> None:
         """Wait for a time of the scenario; none comes before publishing has begun."""
-        while self.begun_at is None or (at == WHEN_QUIET and not self.quiet):
+        while (
+            self.begun_at is None
+            or (at == WHEN_LOST and not self.lost)
+            or (at == WHEN_QUIET and not self.quiet)
+        ):
             await self.changed.wait()
-        if at != WHEN_QUIET:
+        if at < WHEN_LOST:
             await trio.sleep_until(self.begun_at + at)
 
 

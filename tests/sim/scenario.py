@@ -39,6 +39,18 @@ WHEN_QUIET: Final = math.inf
 LAST: Final = 3
 """So many are, of each seed of the profile `ways`."""
 
+WHEN_LOST: Final = 1e9
+"""When a message is published for which some ways are lost for good, as the sites beside them know."""
+
+WHILE_LOST: Final = 8
+"""So many are then; and so many others as each loss happens, before all know of it."""
+
+SPREADS_S: Final = 3.0
+"""As long as news of a loss is on its way, or has to wait for its turn."""
+
+SOLE: Final = "sole"
+"""A topic that one subscription takes, besides patterns: what is for it goes far."""
+
 Profile = Literal["all", "ways"]
 """`ways`: most have many sites and circles, and lose some of them for good."""
 
@@ -248,9 +260,12 @@ def draw(seed: int, *, sites_max: int = SITES_MAX, profile: Profile = "all") -> 
         publications = [_perhaps_of_group(of_groups, publication) for publication in publications]
     if profile != "all":
         publications += _last(random.Random(f"last {seed}"), sites, topics)
+        readers.append(_sole(random.Random(f"sole {seed}"), sites))
     faults = _faults(chance, sites, links, lasts_s)
     if profile != "all":
-        faults = sorted([*faults, *_losses(of_ways, sites, links, lasts_s)], key=lambda fault: fault.at)
+        losses = _losses(of_ways, sites, links, lasts_s)
+        publications += _while_lost(random.Random(f"while lost {seed}"), sites, topics, losses)
+        faults = sorted([*faults, *losses], key=lambda fault: fault.at)
     return Scenario(
         seed=seed,
         shape=shape,
@@ -387,6 +402,48 @@ def _last(chance: random.Random, sites: list[str], topics: list[str]) -> list[Pu
             reply=False,
         )
         for number in range(LAST)
+    ]
+
+
+def _sole(chance: random.Random, sites: list[str]) -> Reader:
+    return Reader(
+        site=chance.choice(sites),
+        channel=SOLE,
+        topic=SOLE,
+        accepts="BOTH",
+        credit=100,
+        lock_s=20.0,
+        begins_at=0.0,
+        ends_at=None,
+        think_s=0.0,
+        careless=0.0,
+        acknowledges_all=False,
+    )
+
+
+def _while_lost(
+    chance: random.Random, sites: list[str], topics: list[str], losses: list[Fault]
+) -> list[Publication]:
+    """Most are of mode ONE, or bring a reply: these have one owner, and wait or go round what is lost."""
+    times = [loss.at + chance.uniform(0.0, SPREADS_S) for loss in losses for _ in range(WHILE_LOST)]
+    times += [WHEN_LOST] * (WHILE_LOST if losses else 0)
+    return [
+        Publication(
+            key=f"lost{number}",
+            site=chance.choice(sites),
+            at=at,
+            topic=chance.choice([*topics, SOLE, SOLE]),
+            mode=chance.choice(["ALL", "ONE", "ONE", "ONE"]),
+            depth=chance.choice([-1, -1, chance.randint(1, 8)]),
+            timeout_s=None,
+            receipt="NONE",
+            guarantee=True,
+            priority=0,
+            size=20,
+            removed_at=None,
+            reply=chance.random() < 0.5,
+        )
+        for number, at in enumerate(times)
     ]
 
 

@@ -4,7 +4,18 @@ import msgspec
 
 from tests.sim.ledger import Ledger
 from tests.sim.promises import due_by_ways
-from tests.sim.scenario import LAST, LOSSES_MAX, WHEN_QUIET, Link, Reader, Scenario, draw
+from tests.sim.scenario import (
+    LAST,
+    LOSSES_MAX,
+    SPREADS_S,
+    WHEN_LOST,
+    WHEN_QUIET,
+    WHILE_LOST,
+    Link,
+    Reader,
+    Scenario,
+    draw,
+)
 
 RING = ("a", "b", "c", "d", "e")
 
@@ -48,6 +59,14 @@ def test_each_seed_has_messages_that_meet_no_fault() -> None:
         last = [one for one in draw(seed, profile="ways").publications if one.at == WHEN_QUIET]
         assert len(last) == LAST
         assert {one.mode for one in last} == {"ALL"}
+
+
+def test_messages_are_published_as_something_is_lost_and_while_it_is() -> None:
+    for drawn in (draw(seed, profile="ways") for seed in range(20)):
+        added = [one for one in drawn.publications if one.key.startswith("lost")]
+        assert len([one for one in added if one.at == WHEN_LOST]) == (WHILE_LOST if drawn.losses else 0)
+        for loss in drawn.losses:
+            assert len([one for one in added if loss.at <= one.at <= loss.at + SPREADS_S]) >= WHILE_LOST
 
 
 def test_what_another_way_within_depth_can_bring_is_due() -> None:

@@ -20,7 +20,7 @@ from tests.sim.liars import Liars
 from tests.sim.machine import Machine
 from tests.sim.network import Network
 from tests.sim.power import Power
-from tests.sim.scenario import WHEN_QUIET, Reader, Scenario
+from tests.sim.scenario import WHEN_QUIET, Scenario
 from tests.sim.site import Site
 
 LINKED_WITHIN_S: Final = 120.0
@@ -32,6 +32,9 @@ NOTICED_WITHIN_S: Final = 60.0
 
 ARRIVES_WITHIN_S: Final = 20.0
 """From then on, over ways that stayed up: less than the minute after which all copies are looked at anew."""
+
+REPLIED_WITHIN_S: Final = 5.0
+"""What is published meanwhile has come by then, as a rule, and what it is answered is under way."""
 
 
 class World:
@@ -154,21 +157,23 @@ class World:
         for name in self.sites.keys() & self.lost:
             if self.sites[name].is_running:
                 self.sites[name].kill(power=False)  # it was just being started when it was lost
-        due = promises.due_by_ways(self.ledger, self.lost)
         with trio.move_on_after(NOTICED_WITHIN_S):
             while any(self._unnoticed()):
                 await trio.sleep(LOOK_EVERY_S)
-        with trio.move_on_after(ARRIVES_WITHIN_S):
-            while any(self._overdue(due)):
+        self.clients.lost = True
+        self.clients.change()
+        await trio.sleep(REPLIED_WITHIN_S)
+        with trio.move_on_after(ARRIVES_WITHIN_S - REPLIED_WITHIN_S):
+            while any(self._overdue()):
                 await trio.sleep(LOOK_EVERY_S)
-        for text in self._overdue(due):
+        for text in self._overdue():
             self.ledger.violate(text)
 
-    def _overdue(self, due: list[tuple[str, Reader]]) -> Iterable[str]:
-        """What has not been said or has not come, though it could; `due`: of mode ALL, and to whom."""
+    def _overdue(self) -> Iterable[str]:
+        """What has not been said or has not come, though it could."""
         for name in self._unsaid():
             yield f"{name} does not say which of its links are lost"
-        for key, reader in due:
+        for key, reader in promises.due_by_ways(self.ledger, self.lost):
             if not self.ledger.has_come(key, reader):
                 yield f"{key} has not come to {reader.key}, though a way to it has stayed up"
         yield from promises.overdue(self.ledger, self.sites, self.lost)

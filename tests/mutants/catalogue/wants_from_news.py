@@ -76,6 +76,8 @@ MUTATIONS: Final = [
         old="peers = [peer for peer in peers if not is_said_down(peer)]",
         new="pass",
         tests=(f"{CUSTODY}::test_one_that_finds_the_link_before_it_gone_goes_back_and_round",),
+        seed=5000055,
+        profile="ways",
     ),
     Mutation(
         name="a link that is down is none before this site has said so",
@@ -90,6 +92,8 @@ MUTATIONS: Final = [
         old='self._distances_over(want, sites, up=want[0] != "ALL")',
         new='self._distances_over(want, sites, up=want[0] == "ONE")',
         tests=(f"{CUSTODY}::test_a_reply_goes_by_links_that_are_up",),
+        seed=5000055,
+        profile="ways",
     ),
     Mutation(
         name="a reply waits where it begins if no way is up",
