@@ -19,9 +19,10 @@ from tests.power.recording import Recorded, Recording
 from tests.power.sites import PASSWORD, PowerSite, chance_of, join, linked, make_sites
 from tests.sim import balance, promises
 from tests.sim.clients import Clients
+from tests.sim.drawing import draw
 from tests.sim.ledger import Ledger, Told
 from tests.sim.power import broken_hop_files, loses_records
-from tests.sim.scenario import Publication, Scenario, draw
+from tests.sim.scenario import Publication, Scenario
 from tests.sim.site import ACCOUNT
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_ports

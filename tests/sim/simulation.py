@@ -11,9 +11,10 @@ import trio
 
 from tests.power.recorder import Recorder, memory
 from tests.sim import virtual
+from tests.sim.drawing import draw
 from tests.sim.ledger import Ledger
 from tests.sim.power import Power
-from tests.sim.scenario import SITES_MAX, Profile, Scenario, draw
+from tests.sim.scenario import SITES_MAX, Profile, Scenario
 from tests.sim.site import clean
 from tests.sim.world import World
 

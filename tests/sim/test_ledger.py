@@ -3,9 +3,10 @@
 import pytest
 
 from tests.sim.balance import Facts
+from tests.sim.drawing import draw
 from tests.sim.ledger import Ledger
 from tests.sim.promises import judge, note_lost_deaths
-from tests.sim.scenario import Reader, draw
+from tests.sim.scenario import Reader
 
 SCENARIO = draw(1151)
 MESSAGE = next(one for one in SCENARIO.publications if one.mode == "ONE" and one.depth == -1)

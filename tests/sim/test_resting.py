@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from tests.routing.federation.test_destinations import know_all
+from tests.sim.drawing import draw
 from tests.sim.ledger import Ledger
 from tests.sim.resting import Resting
-from tests.sim.scenario import Link, Reader, draw
+from tests.sim.scenario import Link, Reader
 from tests.support.sites import Federation
 from tests.support.wants import after
 

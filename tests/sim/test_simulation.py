@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tests.sim.scenario import FAULTS_MIN, draw
+from tests.sim.drawing import FAULTS_MIN, draw
 from tests.sim.simulation import simulate
 from tests.support.patience import PATIENCE_S
 from tests.support.process import ROOT

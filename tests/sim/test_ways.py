@@ -2,20 +2,10 @@
 
 import msgspec
 
+from tests.sim.drawing import LAST, LOSSES_MAX, SPREADS_S, WHILE_LOST, draw
 from tests.sim.ledger import Ledger
 from tests.sim.promises import due_by_ways
-from tests.sim.scenario import (
-    LAST,
-    LOSSES_MAX,
-    SPREADS_S,
-    WHEN_LOST,
-    WHEN_QUIET,
-    WHILE_LOST,
-    Link,
-    Reader,
-    Scenario,
-    draw,
-)
+from tests.sim.scenario import WHEN_LOST, WHEN_QUIET, Link, Reader, Scenario
 
 RING = ("a", "b", "c", "d", "e")
 
