@@ -76,7 +76,7 @@ MUTATIONS: Final = [
         old="peers = [peer for peer in peers if not is_said_down(peer)]",
         new="pass",
         tests=(f"{CUSTODY}::test_one_that_finds_the_link_before_it_gone_goes_back_and_round",),
-        seed=5000055,
+        seed=5000463,
         profile="ways",
     ),
     Mutation(
