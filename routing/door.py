@@ -77,6 +77,7 @@ class Door:
         self.hear_interest = self._untimed(federation.hear_interest)
         self.hear_destinations = self._unhurried(federation.hear_destinations)
         self.hear_receipt = self._timed(federation.hear_receipt)
+        self.hear_counts = self._timed(federation.counting.hear)
         self.hear_removed = self._timed(federation.removing.hear)
         self.answer_arrived = self._untimed(federation.answer_arrived)
         self.hear_news = self._timed(federation.spreading.hear)

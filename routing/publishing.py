@@ -29,7 +29,8 @@ from routing.message import DeliveryMode, Message, Section
 from routing.names import SERVER_ACCOUNT, dead_letter_topic, make_address, make_smuid
 from routing.peering.decisions import StoreCopy
 from routing.queue import CROSSES, DELAYED, GONE, GUARANTEED, ONE, RECEIPT, TOGETHER, Entry
-from routing.receipts import Receipt, Receipts
+from routing.receipt import Receipt
+from routing.receipts import Receipts
 from routing.room import Room
 from routing.setting_aside import MET_BY_ERROR
 from routing.shares import Share

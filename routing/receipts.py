@@ -8,12 +8,11 @@ latest when the timeout ends. Source: SMQP RECEIPT, routing contract 6.
 import heapq
 import math
 from collections.abc import Callable, Iterable
-from typing import Final, Literal
-
-import msgspec
+from typing import Final
 
 from routing.decisions import MarkReceipted, Record
 from routing.errors import Refusal
+from routing.peering.counts import SiteCounts
 from routing.peering.decisions import (
     DiscardAnswer,
     DiscardReceipt,
@@ -22,14 +21,12 @@ from routing.peering.decisions import (
     TellReceipt,
 )
 from routing.queue import EXPIRED, GUARANTEED, ONE, RECEIPT, Entry
+from routing.receipt import COUNT_MAX, Receipt
 from routing.state import SiteState
 from routing.subscription import Subscription
 
 SWEEP_MIN: Final = 1000
 """Ends of receipts that are closed already, and that are not worth sweeping out."""
-
-COUNT_MAX: Final = 1_000_000_000
-"""Subscriptions that one receipt counts, in all sites together: above those of any real federation."""
 
 UNASKED_MAX: Final = 50_000
 """Counts kept of messages that came before anybody asked for them; a row and about 500 bytes each."""
@@ -38,63 +35,26 @@ ANSWERS_MAX: Final = 200_000
 """Last answers kept for one peer that does not take them; a row and about 100 bytes each."""
 
 
-class Receipt(msgspec.Struct):
-    """A receipt of which not all has been told yet.
-
-    Attributes:
-        due: Y of this site.
-        have: X of this site.
-        open: subscriptions of `due` that may still come to have it.
-        parent: the peer that the message came from and that is told; "" where the publisher is here.
-        query: the parent's number for what it asks; 0 while it has not asked.
-        children: (Y, X) by the number of each of our own questions, as the peer last answered.
-        waiting: those of them that are not answered for good.
-        told: what the parent was told last.
-        stored: the store knows it by itself, not only by its message.
-    """
-
-    entry: Entry
-    mode: Literal["ONE", "ALL"]
-    publisher: str
-    cmuid: str
-    due: int
-    have: int
-    open: int
-    parent: str = ""
-    query: int = 0
-    children: dict[int, tuple[int, int]] = {}
-    waiting: set[int] = set()
-    told: tuple[int, int] = (0, 0)
-    stored: bool = False
-
-    @property
-    def is_unasked(self) -> bool:
-        """The message came for others, or for those who came later; it may still be asked about."""
-        return bool(self.parent) and not self.query
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """(Y, X) of this site and all that it was sent on to; X is at most Y, and Y at most `COUNT_MAX`."""
-        due = min(self.due + sum(due for due, _ in self.children.values()), COUNT_MAX)
-        return due, min(self.have + sum(have for _, have in self.children.values()), due)
-
-    @property
-    def text(self) -> str:
-        """`X/Y`, as the publisher is told."""
-        due, have = self.counts
-        return f"{have}/{due}"
-
-
 class Receipts:
-    """The pending receipts of publishers and peers; `send`, given the time, publishes one that is known.
+    """The pending receipts of publishers and peers.
+
+    Args:
+        send: publishes one that is known, given the time.
+        note_counts: remembers with a Smuid of a peer's how many of this site were due to have it, and do.
 
     Attributes:
         answers: by peer and question, last answers that the peer may not have on disk yet: (Y, X).
     """
 
-    def __init__(self, state: SiteState, send: Callable[[Receipt, float], None]) -> None:
+    def __init__(
+        self,
+        state: SiteState,
+        send: Callable[[Receipt, float], None],
+        note_counts: Callable[[str, int, int], None],
+    ) -> None:
         self._state = state
         self._send = send
+        self._note_counts = note_counts
         self._pending: dict[int, Receipt] = {}
         self._asked: dict[int, Receipt] = {}
         self._engaged: set[tuple[str, int]] = set()
@@ -274,11 +234,43 @@ class Receipts:
             text = f"{have}/{due} is no count of subscriptions, of {due_max} at most, that have a message"
             raise Refusal(Refusal.BAD_FRAME, text)
 
+    def unanswered(self) -> list[Receipt]:
+        """Those of publishers here of which peers have not said their last word."""
+        return list({each.entry.id: each for each in self._asked.values() if not each.parent}.values())
+
+    def owed_here(self, id: int) -> Receipt | None:
+        """The receipt of a message that began here; None where none is pending."""
+        receipt = self._pending.get(id)
+        return None if receipt is None or receipt.parent else receipt
+
+    def counting_here(self, id: int) -> SiteCounts | None:
+        """What is counted, of this site alone, of a message that came from a peer; None where nothing is.
+
+        Those who came later are not: while nobody has asked, it is not known whether all that are due did.
+        """
+        receipt = self._pending.get(id)
+        if receipt is None or not receipt.parent or not receipt.due:
+            return None
+        if receipt.is_unasked:
+            return SiteCounts(0, 0, open=True)
+        return SiteCounts(receipt.due, receipt.have, bool(receipt.open))
+
+    def heard_of_sites(self, receipt: Receipt, now: float, *, is_all: bool) -> None:
+        """Sites have said of themselves how many have a message; `is_all`: nobody is to say more."""
+        if is_all:
+            for query in receipt.waiting:
+                self._settle(query)
+            receipt.waiting.clear()
+            self._keep(receipt)
+        self._check(receipt, now)
+
     def close(self, entry: Entry, now: float) -> None:
         """No more can have it: tell what is known."""
         receipt = self._pending.pop(entry.id, None)
         if receipt is None:
             return
+        if receipt.query and receipt.due:
+            self._note_counts(entry.smuid(self._state.server), receipt.due, receipt.have)
         if len(self._ends) > 2 * len(self._pending) + SWEEP_MIN:
             self._ends = [end for end in self._ends if end[1] in self._pending]
             heapq.heapify(self._ends)

@@ -22,7 +22,8 @@ from routing.peering.leaves import NumberedBucket
 from routing.peering.news import KnownNews
 from routing.peering.wants import InterestChange
 from routing.queue import DELAYED, GONE, GROUPED, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
-from routing.receipts import Receipt, Receipts
+from routing.receipt import Receipt
+from routing.receipts import Receipts
 from routing.setting_aside import SettingAside
 from routing.state import SiteState
 from routing.subscribing import Subscribing

@@ -72,7 +72,11 @@ class Router:
         self.boot = boot
         self._state = state = SiteState(server, boot, settings, has_account, rights, mishap, bounds)
         # a receipt or a handover goes from a part to one that is made of it
-        self._receipts = Receipts(state, lambda receipt, now: self.publishing.send_receipt(receipt, now))
+        self._receipts = Receipts(
+            state,
+            lambda receipt, now: self.publishing.send_receipt(receipt, now),
+            lambda smuid, due, have: self.federation.forwarding.note_counts(smuid, due, have),
+        )
         self._lifecycle = life = Lifecycle(state, self._receipts)
         self.deliveries = Deliveries(state, life, lambda entry: self.federation.custody.hand_over(entry))
         self.setting_aside = self.deliveries.setting_aside

@@ -44,6 +44,7 @@ class Timing:
             steps.tick,
             federation.spreading.tick,
             federation.rerouting.tick,
+            federation.counting.tick,
             deliveries.offer_groups,
             lambda now: federation.custody.pull_left(),
         )
@@ -53,6 +54,7 @@ class Timing:
             steps.next_wake,
             lambda now: federation.spreading.due_at,
             lambda now: federation.rerouting.due_at,
+            lambda now: federation.counting.due_at,
         )
 
     def tick(self, now: float) -> None:

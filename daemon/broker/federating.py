@@ -46,9 +46,11 @@ from routing.link.sender import Settled
 from routing.link.units import Control, Lane, Probe, Transfer
 from routing.message import Message
 from routing.peering.copies import Answered, Arrival, PeerRules
+from routing.peering.counts import COUNTS
 from routing.peering.decisions import (
     AcknowledgeUnit,
     Send,
+    TellCounts,
     TellDestinations,
     TellInterest,
     TellKnownNews,
@@ -122,6 +124,7 @@ class Federating:
             AcknowledgeUnit: self._acknowledge,
             TellInterest: self._tell_interest,
             TellReceipt: self._tell_receipt,
+            TellCounts: self._tell_counts,
             TellRemoved: self._tell_removed,
             TellDestinations: self._tell_destinations,
             TellKnownNews: self._tell_known_news,
@@ -233,6 +236,9 @@ class Federating:
         told = ReceiptTold(d.query, d.due, d.have, d.closed)
         self._tell(d.peer, "receipt", told, d.query if d.closed else None)
 
+    def _tell_counts(self, d: TellCounts) -> None:
+        self._tell(d.peer, "counts", d.told)
+
     def _tell_removed(self, d: TellRemoved) -> None:
         self._tell(d.peer, "removed", Removed(d.smuid, d.topic), d.number)
 
@@ -333,6 +339,7 @@ class Federating:
             knows_news=NEWS in agreement.features,
             knows_destinations=DESTINATIONS in agreement.features,
             wants_from_news=WANTS_FROM_NEWS in agreement.features,
+            knows_counts=COUNTS in agreement.features,
         )
 
     def link_down(self, peer: str, reason: str) -> None:

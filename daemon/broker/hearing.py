@@ -22,6 +22,7 @@ from routing.federation.interest import WANTS_MAX
 from routing.link.codec import REASON_CHARACTERS_MAX
 from routing.names import check_topic, parse_smuid
 from routing.peering.copies import UnitId
+from routing.peering.counts import CountsAsked, CountsTold, check_counts
 from routing.peering.decisions import DESTINATIONS_WORDS
 from routing.peering.news import SignedNews, read_statement
 from routing.peering.wants import InterestChange
@@ -72,6 +73,10 @@ class Hearing:
         elif kind == "receipt":
             told = msgspec.json.decode(payload, type=ReceiptTold)
             self._door.hear_receipt(peer, told.query, told.due, told.have, closed=told.closed)
+        elif kind == "counts":
+            counts = msgspec.json.decode(payload, type=CountsAsked | CountsTold)
+            check_counts(counts, peer)
+            self._door.hear_counts(peer, counts)
         elif kind == "removed":
             removed = msgspec.json.decode(payload, type=Removed)
             check_topic(removed.topic)

@@ -12,10 +12,11 @@ from daemon.settings import Limits, LinkSettings
 from daemon.system.clock import Clock
 from daemon.system.mishaps import Mishaps
 from routing.federation.enquiry import FEATURES
+from routing.peering.counts import COUNTS
 from routing.peering.news import NEWS
 from routing.peering.wants import PATTERNS, WANTS_FROM_NEWS
 
-OFFERED: Final = (*FEATURES, PATTERNS, NEWS, WANTS_FROM_NEWS)
+OFFERED: Final = (*FEATURES, PATTERNS, NEWS, WANTS_FROM_NEWS, COUNTS)
 """What a site says to its peers that it knows, besides what it says to all sites in its news."""
 
 

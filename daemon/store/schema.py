@@ -127,6 +127,13 @@ def destinations(db: Any) -> None:
     db.execute(copies.ADD_DESTINATIONS)
 
 
+@_step
+def counts(db: Any) -> None:
+    """What sites have counted for receipts."""
+    for statement in seen.ADD_COUNTS:
+        db.execute(statement)
+
+
 class TooNewError(Exception):
     """The store was written by a newer smqpd, which must go on with it."""
 

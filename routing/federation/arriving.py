@@ -20,7 +20,8 @@ from routing.names import is_system_topic, owner_of
 from routing.peering.copies import Arrival, Copy, PeerRules, Seen, capped, wider
 from routing.peering.decisions import StoreCopy
 from routing.queue import EXPIRED, GONE, ONE, PASSING, RECEIPT, Entry
-from routing.receipts import Receipt, Receipts
+from routing.receipt import Receipt
+from routing.receipts import Receipts
 from routing.rights import can_be_read
 from routing.state import SiteState
 

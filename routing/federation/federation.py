@@ -16,6 +16,7 @@ ways         the ways to all sites over these
 topology     what is known of their links and wants
 arriving     what becomes of a copy that comes
 custody      mode ONE
+counting     receipts, where answers may not come back by the way of the copy
 wanting      what peers and news tell of wants, and what comes of it
 pulling      what is held goes where it is wanted now
 interest     who wants what, beyond each peer, as peers tell
@@ -50,6 +51,7 @@ from routing.delivery import Deliveries
 from routing.federation.arriving import Arriving
 from routing.federation.assigning import Assigning
 from routing.federation.assignments import Assignments
+from routing.federation.counting import Counting
 from routing.federation.custody import Custody
 from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding
@@ -160,6 +162,9 @@ class Federation:
             self._assigning,
             turns,
         )
+        self.counting = Counting(
+            state, self.forwarding, receipts, self.topology, self.destinations.seen_through
+        )
         self._own_wants = OwnWants(state.matching, self.interest, self.spreading)
         self.outlook = Outlook(
             state.server,
@@ -219,6 +224,7 @@ class Federation:
         self.forwarding.link_down(name)
         self._give_up(name, now)
         self._receipts.forget_peer(name, now)
+        self.counting.peer_removed(name)
         for topic in list(self._crossing.by_topic):
             self.custody.pull(topic)
 
@@ -282,6 +288,7 @@ class Federation:
         knows_news: bool = True,
         knows_destinations: bool = False,
         wants_from_news: bool = False,
+        knows_counts: bool = False,
     ) -> None:
         """Begin with a link: repeat what is unanswered, tell what was removed, and what is wanted.
 
@@ -291,12 +298,14 @@ class Federation:
             knows_news: the peer can be told news of sites.
             knows_destinations: the peer sees to the destinations that a copy names.
             wants_from_news: the peer takes from news what sites want, and is told besides what that lacks.
+            knows_counts: the peer answers for itself, and passes on, who has what a receipt counts.
         """
         peer = self.forwarding.peers[name]
         peer.up = True
         news = self.spreading.known.get(name)
         peer.said = news.statement.version if news is not None else None
         peer.knows_destinations = knows_destinations
+        peer.knows_counts = knows_counts
         self.topology.up_changed()
         peer.wants_from_news = wants_from_news and knows_news
         self._wanting.link_up(peer, knows_patterns=knows_patterns)
@@ -330,6 +339,7 @@ class Federation:
         """See that copies are on their way to all destinations, and tell peers of those that have them."""
         self.rerouting.reconsider()
         self._words.tell()
+        self.counting.reconsider()
 
     # -- what peers say ---------------------------------------------------------------------------
 

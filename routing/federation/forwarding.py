@@ -96,6 +96,8 @@ class Forwarding:
         depth = copy.depth if depth is None else depth
         until = (now + FOREVER if deadline == math.inf else deadline) + MEMORY_AFTER_S
         seen = Seen(copy.entry.id, depth, len(copy.hops) if hands is None else hands, until)
+        if (before := self.seen.get(copy.smuid)) is not None:
+            seen.due, seen.have = before.due, before.have
         self._note(copy.smuid, seen)
         self._state.out.append(StoreSeen(copy.smuid, seen))
 
@@ -112,6 +114,12 @@ class Forwarding:
     def note_handed(self, copy: Copy) -> None:
         """As `remember_handed`, in memory alone, for a message without a guarantee."""
         self._note(copy.smuid, Seen(copy.entry.id, copy.depth, len(copy.hops) + 1, 0.0))
+
+    def note_counts(self, smuid: str, due: int, have: int) -> None:
+        """Note, on disk, how many here were due to have a message, and how many do, as a receipt says."""
+        if (seen := self.known(smuid)) is not None:
+            seen.due, seen.have = due, have
+            self._state.out.append(StoreSeen(smuid, seen))
 
     def is_own_and_never_left(self, smuid: str) -> bool:
         """Mode ONE: whether a Smuid that is not remembered is of this site, and in nobody else's hands.

@@ -13,6 +13,7 @@ class Peer:
     Attributes:
         has_removals: the number up to which it knows what was removed.
         knows_destinations: it did so when the link was up last.
+        knows_counts: likewise; it answers for itself, and passes on, who has what a receipt counts.
         wants_from_news: likewise; it is told by interest only what news does not explain.
         has_told: what it wants, besides news, since the link came up.
         said: the version of its news that was known when the link came up last; None where none was.
@@ -21,6 +22,7 @@ class Peer:
     __slots__ = (
         "has_removals",
         "has_told",
+        "knows_counts",
         "knows_destinations",
         "name",
         "rules",
@@ -35,6 +37,7 @@ class Peer:
         self.up = False
         self.has_removals = 0
         self.knows_destinations = True
+        self.knows_counts = False
         self.wants_from_news = False
         self.has_told = False
         self.said: Version | None = None

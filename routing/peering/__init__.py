@@ -3,6 +3,7 @@
 copies       a message that crosses links: as it comes, as it is held, as it is remembered
 crossing     the copies that may cross links, while they are held
 removals     what was removed
+counts       what sites tell of the receipt of a message, each for itself
 wants        what can be wanted
 news         what a site says of itself
 leaves       what it says of its wants

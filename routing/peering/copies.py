@@ -174,12 +174,15 @@ class Seen(msgspec.Struct):
         depth: the greatest with which it was to go wherever it is wanted; 0 where it had destinations.
         custody: mode ONE: how many hands it had passed through when it was here last.
         until: site time at which no copy of it can be on its way any more.
+        due, have: what was counted here for its receipt, once that was told; 0 where nothing was.
     """
 
     entry_id: int
     depth: int
     custody: int
     until: float
+    due: int = 0
+    have: int = 0
 
 
 class UnitId(msgspec.Struct, frozen=True):

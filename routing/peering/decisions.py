@@ -6,6 +6,7 @@ import msgspec
 
 from routing.link.units import TransferOutcome
 from routing.peering.copies import Arrival, Copy, Seen, UnitId
+from routing.peering.counts import CountsAsked, CountsTold
 from routing.peering.leaves import NumberedBucket
 from routing.peering.news import KnownNews, NewsVersion
 from routing.peering.wants import InterestChange
@@ -74,6 +75,13 @@ class TellReceipt(msgspec.Struct, gc=False):
     due: int
     have: int
     closed: bool
+
+
+class TellCounts(msgspec.Struct, gc=False):
+    """Tell a peer how many have a message at one site, or ask it; it may be for others beyond."""
+
+    peer: str
+    told: CountsAsked | CountsTold
 
 
 class TellRemoved(msgspec.Struct, gc=False):
@@ -157,7 +165,7 @@ class StoreReceipt(msgspec.Struct, gc=False):
 
     Attributes:
         entry: of the message; where that is refused, so is this.
-        receipt: a `routing.receipts.Receipt`.
+        receipt: a `routing.receipt.Receipt`.
     """
 
     entry: Entry
@@ -236,6 +244,7 @@ FederationDecision = (
     | AcknowledgeUnit
     | TellInterest
     | TellReceipt
+    | TellCounts
     | TellRemoved
     | TellDestinations
     | TellKnownNews

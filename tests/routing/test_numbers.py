@@ -12,6 +12,7 @@ from routing.hops import HopRecord
 from routing.message import INFINITE, Message
 from routing.names import parse_smuid
 from routing.numbers import NUMBER_MAX, SECONDS_MAX, SMALL_MAX, read_integer
+from routing.peering.counts import CountsAsked, CountsTold
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,12 @@ RECORD = '{"version":1,"server":"a","boot":1,"record":1,"time_us":1,"event":"pub
         (InterestTold, '{"changes":[{"kind":"ALL","name":"t","distance":1e400}]}'),
         (InterestTold, '{"changes":[{"kind":"ALL","name":"%s","distance":1}],"more":true}' % ("t" * 301)),
         (ReceiptTold, '{"query":9223372036854775808,"due":1,"have":1,"closed":true}'),
+        (
+            CountsTold,
+            '{"type":"told","to":"a","hops":["b"],"counts":{"a/1-1-1":{"due":2147483648,"have":1}}}',
+        ),
+        (CountsAsked, '{"type":"asked","to":"a","hops":[],"smuids":["a/1-1-1"]}'),
+        (CountsAsked, '{"type":"asked","to":"a","hops":["b"],"smuids":[%s"a/1-1-1"]}' % ('"a/1-1-1",' * 100)),
         (Ask, '{"key":"a/1-1","about":{"type":"trace","topic":"t","depth":2147483648},"hops":[],"left_s":1}'),
         (Ask, '{"key":"a/1-1","about":{"type":"ping","server":"a"},"hops":["b"],"left_s":1e300}'),
         (

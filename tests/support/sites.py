@@ -13,10 +13,12 @@ from routing.link.forgery import forged
 from routing.message import Message, Section
 from routing.options import SubscribeOptions
 from routing.peering.copies import Answered, Arrival, PeerRules, UnitId
+from routing.peering.counts import check_counts
 from routing.peering.decisions import (
     AcknowledgeUnit,
     Send,
     StoreCopy,
+    TellCounts,
     TellDestinations,
     TellInterest,
     TellKnownNews,
@@ -119,6 +121,7 @@ class Federation:
                 knows_news=knows,
                 knows_destinations=knows,
                 wants_from_news=not self._told_all.intersection((one, other)),
+                knows_counts=knows,
             )
             self.take(one)
 
@@ -199,6 +202,7 @@ class Federation:
                 case (
                     TellInterest(peer=peer)
                     | TellReceipt(peer=peer)
+                    | TellCounts(peer=peer)
                     | TellRemoved(peer=peer)
                     | TellDestinations(peer=peer)
                     | TellKnownNews(peer=peer)
@@ -264,6 +268,9 @@ class Federation:
                 federation.hear_interest(one, changes, whole=whole)
             case TellReceipt():
                 federation.hear_receipt(self.now, one, unit.query, unit.due, unit.have, closed=unit.closed)
+            case TellCounts(told=told):
+                check_counts(told, one)
+                federation.counting.hear(self.now, one, told)
             case TellDestinations(word=word, sites=sites):
                 federation.hear_destinations(self.now, one, word, sites)
             case TellRemoved():

@@ -10,7 +10,7 @@ from daemon.store.tables.messages import RECEIPTED
 from routing.numbers import Count, Number
 from routing.peering.decisions import DiscardReceipt, StoreReceipt
 from routing.queue import COMMITTED_STATES, Entry
-from routing.receipts import Receipt
+from routing.receipt import Receipt
 from routing.restore import Restore
 
 CREATE: Final = (
@@ -22,7 +22,7 @@ CREATE: Final = (
 
 
 class ReceiptRow(Row):
-    """Of the message, and of `routing.receipts.Receipt`.
+    """Of the message, and of `routing.receipt.Receipt`.
 
     Attributes:
         children: (Y, X, not answered for good) by the number of each of our own questions.

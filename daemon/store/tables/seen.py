@@ -14,6 +14,10 @@ CREATE: Final = (
     "CREATE TABLE seen (smuid TEXT PRIMARY KEY, entry INTEGER NOT NULL, depth INTEGER NOT NULL,"
     " custody INTEGER NOT NULL, until REAL NOT NULL) WITHOUT ROWID"
 )
+ADD_COUNTS: Final = (
+    "ALTER TABLE seen ADD COLUMN due INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE seen ADD COLUMN have INTEGER NOT NULL DEFAULT 0",
+)
 CREATE_INDEX: Final = "CREATE INDEX seen_until ON seen (until)"
 
 
@@ -25,6 +29,8 @@ class SeenRow(Row):
     depth: Depth
     custody: Count
     until: SiteTime
+    due: Count
+    have: Count
 
 
 TABLE: Final = Table("seen", SeenRow, key=("smuid",))
@@ -60,7 +66,8 @@ class SeenChanges(Changes):
 
     def _store(self, d: StoreSeen) -> None:
         seen = d.seen
-        self._put[d.smuid] = (d.smuid, seen.entry_id, seen.depth, seen.custody, seen.until)
+        counted = seen.due, seen.have
+        self._put[d.smuid] = (d.smuid, seen.entry_id, seen.depth, seen.custody, seen.until, *counted)
 
     @property
     def smuids(self) -> Iterable[str]:
@@ -102,7 +109,7 @@ class Recollection:
         if smuid > self._last_of(smuid.partition("/")[0]):
             return None
         for row in self._tables.rows(TABLE, "WHERE smuid = ?", (smuid,)):
-            return Seen(row.entry, row.depth, row.custody, row.until)
+            return Seen(row.entry, row.depth, row.custody, row.until, row.due, row.have)
         return None
 
     def _last_of(self, server: str) -> str:

@@ -1,7 +1,8 @@
 """Real sites in circles, of which some are lost for good, and links that swallow what they are given.
 
-A copy that a site had accepted and not passed on arrives by another way, as long as one is left. Nobody has
-to come back for that: those who passed the copy on are sources of it until its destination has it.
+A copy that a site had accepted and not passed on arrives by another way, as long as one is left, and is
+counted for its receipt. Nobody has to come back for that: those who passed the copy on are sources of it
+until its destination has it.
 """
 
 from collections.abc import AsyncIterator
@@ -148,6 +149,7 @@ async def test_what_a_site_had_accepted_when_it_was_killed_comes_by_another_way(
             for name in killed:
                 nursery.start_soon(running.sites[name].lose)
         assert await running.arrived(smuid) == way
+        assert await running.receipt(smuid) == b"1/1"
         running.sites.network.heal(*swallows)
         await running.finish(smuid)
 

@@ -55,7 +55,7 @@ def test_every_kind_of_stored_thing_is_in_it_and_stays(directory: Path) -> None:
     for table, rows_before in before.items():
         columns = len(rows_before[0])
         assert [row[:columns] for row in after[table]] == rows_before
-        assert all(added is None for row in after[table] for added in row[columns:])
+        assert not any(added for row in after[table] for added in row[columns:])
 
 
 def test_a_new_store_has_the_tables_that_it_has(directory: Path, tmp_path: Path) -> None:

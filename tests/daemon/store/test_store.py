@@ -471,6 +471,13 @@ def test_smuids_are_recalled_in_whatever_order_they_come(store: Store, path: Pat
     again.close()
 
 
+def test_with_a_smuid_it_is_recalled_what_was_counted_of_it(store: Store, path: Path) -> None:
+    smuid, counted = "b.example/000000000001-1-1", Seen(1, 0, 1, until=1e9, due=3, have=2)
+    remember(store, smuid)
+    write(store, take(a_batch(), StoreSeen(smuid, counted)))
+    assert Store(path).recall(smuid) == counted
+
+
 def test_what_is_recalled_of_one_server_says_nothing_of_another(store: Store) -> None:
     smuids = [
         f"{server}/00000000000{birth}-1-1" for birth in (1, 2) for server in ("b", "b.a", "b0", "a", "ba")

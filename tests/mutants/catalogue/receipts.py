@@ -67,4 +67,85 @@ MUTATIONS = [
         new="pass",
         seed=3,
     ),
+    Mutation(
+        name="a site forgets what it has counted once it has told its peer",
+        file="routing/receipts.py",
+        old="if receipt.query and receipt.due:",
+        new="if False:",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_what_was_counted_is_remembered_where_the_next_site_has_it_on_disk_and_is_lost",
+        ),
+    ),
+    Mutation(
+        name="what a site counts once more forgets what it has counted",
+        file="routing/federation/forwarding.py",
+        old="seen.due, seen.have = before.due, before.have",
+        new="pass",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_what_was_counted_is_remembered_though_the_copy_comes_again",
+        ),
+    ),
+    Mutation(
+        name="sites are not asked again who said that more is to come",
+        file="routing/federation/counting.py",
+        old="if said is None or said.open:",
+        new="if said is None:",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_they_are_asked_again_until_they_have_said_their_last_word",
+        ),
+    ),
+    Mutation(
+        name="who says so by two ways is counted twice",
+        file="routing/receipt.py",
+        old="due = max(due, self.due + sum(",
+        new="due = max(0, due + sum(",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_each_site_is_counted_once_whichever_way_it_says_so",
+        ),
+    ),
+    Mutation(
+        name="some sites that were asked are enough",
+        file="routing/federation/counting.py",
+        old="return bool(counted) and all(",
+        new="return bool(counted) and any(",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_who_cannot_be_asked_is_waited_for_until_the_timeout_and_the_others_are_counted",
+        ),
+    ),
+    Mutation(
+        name="any site is counted",
+        file="routing/federation/counting.py",
+        old="if site in (counted or self._others(receipt)):",
+        new="if True:",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_what_is_told_of_others_than_were_asked_counts_for_nobody",
+        ),
+    ),
+    Mutation(
+        name="sites are asked of what links have not changed since",
+        file="routing/federation/counting.py",
+        old="if each.entry.id <= self._last_id]",
+        new="if True]",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_of_what_was_published_since_links_have_changed_nobody_is_asked",
+        ),
+    ),
+    Mutation(
+        name="sites that are asked count those who came later",
+        file="routing/receipts.py",
+        old="return SiteCounts(0, 0, open=True)",
+        new="pass",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_a_site_that_has_started_again_asks_all_and_takes_none_of_them_for_all",
+        ),
+    ),
+    Mutation(
+        name="after a start those who were still to have it are all",
+        file="routing/federation/counting.py",
+        old=" or entry.id >> COUNTER_BITS != self._state.boot:",
+        new=":",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_a_site_that_has_started_again_asks_all_and_takes_none_of_them_for_all",
+        ),
+    ),
 ]

@@ -4,7 +4,7 @@ import pytest
 
 from routing.errors import Refusal
 from routing.peering.decisions import TellReceipt
-from routing.receipts import COUNT_MAX
+from routing.receipt import COUNT_MAX
 from tests.support.sites import Federation
 
 DIAMOND = {("alpha", "beta"), ("alpha", "gamma"), ("beta", "gamma"), ("gamma", "delta")}

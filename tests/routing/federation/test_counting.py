@@ -1,0 +1,319 @@
+"""Receipts where the way that a copy took is lost for good: sites are asked how many have it there.
+
+o --- a --- t
+|           |
+b --- c ----+
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from routing.errors import Refusal
+from routing.federation import counting
+from routing.peering.counts import SMUIDS_MAX, CountsAsked, CountsTold, SiteCounts, check_counts
+from tests.routing.federation.test_destinations import know_all
+from tests.support.sites import Federation
+from tests.support.stored_sites import StoredFederation
+from tests.support.wants import unsubscribe
+
+LINKS = {("o", "a"), ("a", "t"), ("o", "b"), ("b", "c"), ("c", "t")}
+
+
+class AskingFederation(Federation):
+    """Keeps what sites ask and tell each other of counts."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.told: list[tuple[str, str, CountsAsked | CountsTold]] = []
+        super().__init__(*args, **options)
+
+    def _arrive(self, one: str, other: str, unit: Any) -> None:
+        if isinstance(told := getattr(unit, "told", None), (CountsAsked, CountsTold)):
+            self.told.append((one, other, told))
+        super()._arrive(one, other, unit)
+
+
+def subscribed(*sites: str, **options: Any) -> AskingFederation:
+    """Some subscribe, and the publisher at o waits for receipts."""
+    federation = AskingFederation(LINKS)
+    for site in sites:
+        federation.subscribe(site, **options)
+    federation.subscribe("o", "x:publisher@o", channel="publisher")
+    know_all(federation)
+    return federation
+
+
+def ticked(federation: Federation, seconds: float) -> None:
+    """So much later, and no minute is over."""
+    federation.now += seconds
+    for name, router in federation.routers.items():
+        router.timing.tick(federation.now)
+        federation.take(name)
+    federation.settle()
+
+
+def lose(federation: Federation, *links: tuple[str, str]) -> None:
+    """These are lost, which all hear of that can."""
+    for one, other in links:
+        federation.cut(one, other)
+    federation.settle()
+    ticked(federation, 0.5)
+
+
+@pytest.mark.parametrize("mode", ["ALL", "ONE"])
+@pytest.mark.parametrize("lost", [[("o", "a")], [("o", "a"), ("a", "t")]])
+def test_who_has_it_is_counted_though_the_way_that_it_came_by_is_lost(
+    mode: str, lost: list[tuple[str, str]]
+) -> None:
+    federation = subscribed("t")
+    federation.publish("o", delivery=mode, depth=-1, receipt="ALL")
+    federation.settle()
+    lose(federation, *lost)
+    federation.commit("t", "m")
+    federation.settle()
+    assert federation.receipts == []
+    ticked(federation, counting.AFTER_S)
+    assert federation.receipts == ["1/1"]
+
+
+@pytest.mark.parametrize("mode", ["ALL", "ONE"])
+def test_what_was_counted_is_remembered_where_the_next_site_has_it_on_disk_and_is_lost(mode: str) -> None:
+    federation = subscribed("t")
+    federation.publish("o", delivery=mode, depth=-1, receipt="ALL")
+    federation.settle()
+    federation.cut("o", "a")
+    federation.commit("t", "m")
+    federation.settle()
+    [query] = federation.routers["t"]._receipts.answers["a"]
+    federation.routers["t"].federation.answer_arrived("a", query)
+    lose(federation, ("a", "t"))
+    ticked(federation, counting.AFTER_S)
+    assert federation.receipts == ["1/1"]
+
+
+def test_what_was_counted_is_remembered_though_the_copy_comes_again() -> None:
+    """To e it was to go from a, and goes over t, which had it before, and was done with it."""
+    federation = AskingFederation({*LINKS, ("a", "e"), ("t", "e")})
+    for site in ("t", "e"):
+        federation.subscribe(site)
+    federation.subscribe("o", "x:publisher@o", channel="publisher")
+    know_all(federation)
+    federation.publish("o", depth=-1, receipt="ALL")
+    while not federation.bulk["a", "e"]:
+        federation.settle(1)
+    federation.bulk["a", "e"].clear()
+    federation.settle()
+    federation.commit("t", "m")
+    while smuids(federation):
+        federation.settle(1)
+        federation.control["a", "o"].clear()
+    lose(federation, ("o", "a"), ("a", "t"), ("a", "e"))
+    federation.commit("e", "m")
+    ticked(federation, counting.AFTER_S)
+    assert federation.receipts == ["2/2"]
+
+
+def test_each_site_is_counted_once_whichever_way_it_says_so() -> None:
+    """A and b have said so over the way of the copy, t cannot."""
+    federation = subscribed("a", "b", "t")
+    federation.publish("o", depth=-1, receipt="ALL")
+    federation.settle()
+    for site in ("a", "b"):
+        federation.commit(site, "m")
+        federation.settle()
+    lose(federation, ("o", "a"))
+    federation.commit("t", "m")
+    federation.settle()
+    assert federation.receipts == []
+    ticked(federation, counting.AFTER_S)
+    assert federation.receipts == ["3/3"]
+
+
+def test_they_are_asked_again_until_they_have_said_their_last_word() -> None:
+    federation = subscribed("b", "t")
+    federation.publish("o", depth=-1, receipt="ALL")
+    federation.settle()
+    lose(federation, ("o", "a"))
+    for _ in range(3):
+        ticked(federation, counting.AGAIN_S_MAX)
+    assert federation.receipts == []
+    federation.commit("b", "m")
+    ticked(federation, counting.AGAIN_S_MAX)
+    asked = len(federation.told)
+    federation.commit("t", "m")
+    ticked(federation, counting.AGAIN_S_MAX)
+    assert federation.receipts == ["2/2"]
+    assert {told.to for *_, told in federation.told[asked:]} == {"t", "o"}
+    federation.told.clear()
+    ticked(federation, counting.AGAIN_S_MAX)
+    assert not federation.told
+
+
+def test_the_first_that_has_it_is_told_at_once_where_one_is_enough() -> None:
+    federation = subscribed("a", "t")
+    federation.publish("o", depth=-1, receipt="ONE")
+    federation.settle()
+    lose(federation, ("o", "a"))
+    federation.commit("t", "m")
+    ticked(federation, counting.AFTER_S)
+    assert federation.receipts == ["1/2"]
+
+
+def test_who_cannot_be_asked_is_waited_for_until_the_timeout_and_the_others_are_counted() -> None:
+    """A is lost with all its links, and was to have it, too: nobody knows whether it does."""
+    federation = subscribed("a", "t")
+    federation.publish("o", depth=-1, receipt="ALL", timeout_s=60.0)
+    federation.settle()
+    lose(federation, ("o", "a"), ("a", "t"))
+    federation.commit("t", "m")
+    ticked(federation, counting.AFTER_S)
+    assert federation.receipts == []
+    assert {told.to for *_, told in federation.told} == {"t", "o"}
+    ticked(federation, 60.0)
+    assert federation.receipts == ["1/2"]
+
+
+def test_a_copy_that_has_gone_round_is_counted_there() -> None:
+    """A has it and cannot pass it on; t hears nothing of the question until it comes over c."""
+    federation = subscribed("t")
+    federation.publish("o", depth=-1, receipt="ALL")
+    while not federation.bulk["a", "t"]:
+        federation.settle(1)
+    federation.cut("a", "t")
+    lose(federation, ("o", "a"))
+    ticked(federation, counting.AFTER_S)
+    federation.commit("t", "m")
+    federation.settle()
+    ticked(federation, counting.AGAIN_S_MAX)
+    assert federation.delivered["t", "m"] == 1
+    assert federation.receipts == ["1/1"]
+
+
+def test_one_that_has_come_back_is_counted_where_it_began() -> None:
+    """It was handed to a, which lost it to t, who left; back it came over c and b."""
+    federation = subscribed("t")
+    federation.publish("o", delivery="ONE", depth=-1, receipt="ALL")
+    federation.settle()
+    lose(federation, ("o", "a"), ("a", "t"))
+    federation.subscribe("o", accepts="ONE")
+    unsubscribe(federation, "t")
+    federation.settle()
+    ticked(federation, 1.0)
+    federation.commit("o", "m")
+    ticked(federation, counting.AGAIN_S_MAX)
+    assert federation.receipts == ["1/1"]
+
+
+def test_where_no_link_has_changed_nobody_is_asked() -> None:
+    federation = subscribed("a", "t")
+    ticked(federation, counting.AGAIN_S_MAX)
+    federation.publish("o", depth=-1, receipt="ALL")
+    federation.settle()
+    for _ in range(10):
+        ticked(federation, counting.AGAIN_S_MAX)
+    assert not federation.told
+    for site in ("a", "t"):
+        federation.commit(site, "m")
+    federation.settle()
+    assert federation.receipts == ["2/2"]
+
+
+def test_of_what_was_published_since_links_have_changed_nobody_is_asked() -> None:
+    federation = subscribed("t")
+    federation.publish("o", depth=-1, receipt="ALL")
+    federation.settle()
+    lose(federation, ("o", "a"))
+    [before] = smuids(federation)
+    federation.publish("o", depth=-1, receipt="ALL")
+    federation.settle()
+    ticked(federation, counting.AGAIN_S_MAX)
+    assert {smuid for *_, told in federation.told for smuid in told.smuids} == {before}
+
+
+def test_what_is_told_of_others_than_were_asked_counts_for_nobody() -> None:
+    federation = subscribed("t")
+    federation.publish("o", depth=-1, receipt="ALL")
+    federation.settle()
+    lose(federation, ("o", "a"))
+    [smuid] = smuids(federation)
+    hear = federation.routers["o"].federation.counting.hear
+    hear(federation.now, "b", CountsTold("o", ("c", "b"), {smuid: SiteCounts(5, 5)}))
+    hear(federation.now, "b", CountsTold("o", ("t", "b"), {smuid + "0": SiteCounts(5, 5)}))
+    hear(federation.now, "b", CountsTold("o", ("t", "o", "b"), {smuid: SiteCounts(5, 5)}))
+    federation.take("o")
+    federation.commit("t", "m")
+    ticked(federation, counting.AFTER_S)
+    assert federation.receipts == ["1/1"]
+
+
+def smuids(federation: Federation) -> list[str]:
+    """Of what waits at t."""
+    state = federation.routers["t"]._state
+    return [copy.smuid for copy in state.crossing.by_id.values()]
+
+
+def test_a_peer_is_heard_only_so_often() -> None:
+    federation = subscribed("t")
+    federation.publish("o", depth=-1, receipt="ALL")
+    federation.settle()
+    [smuid] = smuids(federation)
+    hear = federation.routers["t"].federation.counting.hear
+    asked = CountsAsked("t", ("o", "a"), (smuid,) * SMUIDS_MAX)
+    for _ in range(int(counting.SMUIDS_AT_ONCE)):
+        hear(federation.now, "a", asked)
+    answers = len(federation.routers["t"].take())
+    assert 0 < answers <= counting.SMUIDS_AT_ONCE / SMUIDS_MAX
+    hear(federation.now, "c", CountsAsked("t", ("o", "b", "c"), (smuid,)))
+    assert len(federation.routers["t"].take()) == 1
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        CountsAsked("o", ("b", "c"), ()),
+        CountsAsked("no server", ("b",), ()),
+        CountsAsked("o", ("no server", "b"), ()),
+        CountsAsked("o", ("b",), ("no smuid",)),
+        CountsTold("o", ("b",), {"no smuid": SiteCounts(1, 1)}),
+        CountsTold("o", ("b",), {"t/1-1-1": SiteCounts(1, 2)}),
+    ],
+)
+def test_what_no_honest_peer_says_is_refused(told: CountsAsked | CountsTold) -> None:
+    with pytest.raises(Refusal):
+        check_counts(told, "b")
+
+
+def test_a_site_that_has_started_again_asks_all_and_takes_none_of_them_for_all(tmp_path: Path) -> None:
+    """It knows whom a message was for only as far as they were still to have it: b had it, t did not.
+
+    E has come later, so it is not counted.
+    """
+    federation = StoredFederation(tmp_path, {*LINKS, ("t", "e")})
+    for site in ("b", "t"):
+        federation.subscribe(site)
+    federation.subscribe("o", "x:publisher@o", channel="publisher")
+    know_all(federation)
+    lose(federation, ("a", "t"), ("c", "t"))
+    federation.publish("o", depth=-1, receipt="ALL", timeout_s=1e6)
+    federation.settle()
+    federation.pass_time(60.0)  # that b has it is stored
+    federation.kill("o")
+    federation.start("o", "b")
+    federation.join("c", "t")
+    federation.subscribe("o", "x:publisher@o", channel="publisher")
+    federation.subscribe("e")
+    for _ in range(2):
+        federation.settle()
+        federation.pass_time(3.0)
+    federation.settle()
+    assert federation.delivered["e", "m"] == 1
+    for site in ("t", "e"):
+        federation.commit(site, "m")
+    ticked(federation, counting.AGAIN_S_MAX)
+    assert federation.receipts == []
+    federation.commit("b", "m")
+    ticked(federation, counting.AGAIN_S_MAX)
+    ticked(federation, 1e6)
+    federation.close()
+    assert federation.receipts == ["2/2"]
