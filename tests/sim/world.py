@@ -19,6 +19,7 @@ from tests.sim.ledger import Ledger
 from tests.sim.liars import Liars
 from tests.sim.machine import Machine
 from tests.sim.network import Network
+from tests.sim.owed import owed
 from tests.sim.power import Power
 from tests.sim.scenario import WHEN_QUIET, Scenario
 from tests.sim.site import Site
@@ -32,6 +33,9 @@ NOTICED_WITHIN_S: Final = 60.0
 
 ARRIVES_WITHIN_S: Final = 20.0
 """From then on, over ways that stayed up: less than the minute after which all copies are looked at anew."""
+
+TOLD_WITHIN_S: Final = 40.0
+"""From then on a receipt is, for which sites are asked again and again."""
 
 REPLIED_WITHIN_S: Final = 5.0
 """What is published meanwhile has come by then, as a rule, and what it is answered is under way."""
@@ -167,6 +171,11 @@ class World:
             while any(self._overdue()):
                 await trio.sleep(LOOK_EVERY_S)
         for text in self._overdue():
+            self.ledger.violate(text)
+        with trio.move_on_after(TOLD_WITHIN_S):
+            while any(owed(self.ledger, self.sites, self.lost)):
+                await trio.sleep(LOOK_EVERY_S)
+        for text in owed(self.ledger, self.sites, self.lost):
             self.ledger.violate(text)
 
     def _overdue(self) -> Iterable[str]:

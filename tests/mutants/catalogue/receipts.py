@@ -148,4 +148,15 @@ MUTATIONS = [
             "tests/routing/federation/test_counting.py::test_a_site_that_has_started_again_asks_all_and_takes_none_of_them_for_all",
         ),
     ),
+    Mutation(
+        name="sites are never asked how many have a message",
+        file="routing/federation/counting.py",
+        old="if now >= self._due_at:",
+        new="if False:",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_a_copy_that_has_gone_round_is_counted_there",
+        ),
+        seed=4100015,
+        profile="ways",
+    ),
 ]
