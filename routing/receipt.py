@@ -22,7 +22,8 @@ class Receipt(msgspec.Struct):
         query: the parent's number for what it asks; 0 while it has not asked.
         children: (Y, X) by the number of each of our own questions, as the peer last answered.
         waiting: those of them that are not answered for good.
-        sites: what sites have said of themselves alone, see `routing.federation.counting`.
+        asked: sites that have been asked, see `routing.federation.counting`.
+        sites: what they have said of themselves alone.
         told: what the parent was told last.
         stored: the store knows it by itself, not only by its message.
     """
@@ -38,6 +39,7 @@ class Receipt(msgspec.Struct):
     query: int = 0
     children: dict[int, tuple[int, int]] = {}
     waiting: set[int] = set()
+    asked: set[str] = set()
     sites: dict[str, SiteCounts] = {}
     told: tuple[int, int] = (0, 0)
     stored: bool = False

@@ -87,6 +87,8 @@ class Receipts:
             receipt.parent, receipt.query = peer, query
             self._engaged.add((peer, query))
             self._keep(receipt)
+            if not receipt.open:
+                self._note_own(receipt)
         return receipt
 
     def move(self, receipt: Receipt, entry: Entry, now: float) -> None:
@@ -129,6 +131,8 @@ class Receipts:
             return
         receipt.open -= 1
         receipt.have += has_it
+        if not receipt.open:
+            self._note_own(receipt)
         if receipt.stored:
             self._keep(receipt)
         self._check(receipt, now)
@@ -139,6 +143,7 @@ class Receipts:
         if receipt is not None and receipt.have >= had_it and not subscription.joined_after(entry):
             receipt.open += 1
             receipt.have -= had_it
+            self._note_own(receipt)
             if receipt.stored:
                 self._keep(receipt)
 
@@ -234,6 +239,11 @@ class Receipts:
             text = f"{have}/{due} is no count of subscriptions, of {due_max} at most, that have a message"
             raise Refusal(Refusal.BAD_FRAME, text)
 
+    def _note_own(self, receipt: Receipt) -> None:
+        """Have it remembered with the Smuid what is counted here for a peer: the copy may come once more."""
+        if receipt.query and receipt.due:
+            self._note_counts(receipt.entry.smuid(self._state.server), receipt.due, receipt.have)
+
     def unanswered(self) -> list[Receipt]:
         """Those of publishers here of which peers have not said their last word."""
         return list({each.entry.id: each for each in self._asked.values() if not each.parent}.values())
@@ -261,6 +271,8 @@ class Receipts:
             for query in receipt.waiting:
                 self._settle(query)
             receipt.waiting.clear()
+            due, have = receipt.counts  # what sites have said is not stored by itself
+            receipt.children = {min(receipt.children): (due - receipt.due, have - receipt.have)}
             self._keep(receipt)
         self._check(receipt, now)
 
@@ -269,8 +281,7 @@ class Receipts:
         receipt = self._pending.pop(entry.id, None)
         if receipt is None:
             return
-        if receipt.query and receipt.due:
-            self._note_counts(entry.smuid(self._state.server), receipt.due, receipt.have)
+        self._note_own(receipt)
         if len(self._ends) > 2 * len(self._pending) + SWEEP_MIN:
             self._ends = [end for end in self._ends if end[1] in self._pending]
             heapq.heapify(self._ends)

@@ -9,10 +9,10 @@ Smuid what it has counted.
 
     mode ALL    asked are those that the copy was for, where that is remembered; once all of them have said
                 their last word, peers are waited for no more
-    mode ONE    all are, and the one that has it ends the wait; for an account, the site of that
+    mode ONE    all are, and the one where it ended ends the wait; for an account, the site of that
 
-What is told is the greater of both, of what peers have answered and of what sites say: neither is ever more
-than is true. Nothing of this is on disk or repeated by whoever passes it on; whoever waits asks again.
+What is told is the greater of both, of what peers have answered and of what sites say: of honest sites
+neither is ever more than is true. Nothing of this is on disk, or repeated by whoever passes it on.
 """
 
 import math
@@ -38,10 +38,13 @@ from routing.state import SiteState
 AFTER_S: Final = 2.0
 """After a change, when news of it has gone round, and copies, too."""
 
-AGAIN_S_MAX: Final = 16.0
+AGAIN_S_MAX: Final = 64.0
 """How long it is waited until sites are asked again; twice as long each time until then."""
 
-ASKED_MAX: Final = 20_000
+FLAPPING_S: Final = 16.0
+"""So long at most where links have changed meanwhile."""
+
+ASKED_MAX: Final = 10_000
 """Messages of which sites are asked at a time, each as often as there are sites to be asked."""
 
 SMUIDS_PER_S: Final = 1_000.0
@@ -80,7 +83,7 @@ class Counting:
         if self._version == self._topology.version:
             return
         self._version = self._topology.version
-        self._last_id, self._wait_s = self._state.last_id, AFTER_S
+        self._last_id = self._state.last_id
         self._is_changed = True
         self._state.wake_at = 0.0
 
@@ -93,7 +96,8 @@ class Counting:
         """Ask what there is to be asked."""
         if self._is_changed:
             self._is_changed = False
-            self._due_at = min(self._due_at, now + AFTER_S)
+            self._wait_s = AFTER_S if self._due_at == math.inf else min(self._wait_s, FLAPPING_S)
+            self._due_at = min(self._due_at, now + self._wait_s)
         if now >= self._due_at:
             self._due_at = math.inf
             self._ask(now)
@@ -106,6 +110,7 @@ class Counting:
         smuids: dict[str, list[str]] = {}
         for receipt, site in islice(self._to_be_asked(receipts), ASKED_MAX):
             smuids.setdefault(site, []).append(receipt.entry.smuid(self._state.server))
+            receipt.asked.add(site)
             self._asked_last = receipt.entry.id
         for site, each in smuids.items():
             for first in range(0, len(each), SMUIDS_MAX):
@@ -153,10 +158,11 @@ class Counting:
             receipt = self._receipts.owed_here(parts.boot << COUNTER_BITS | parts.counter)
             if receipt is None or receipt.entry.smuid(self._state.server) != smuid:
                 continue
-            counted = self._counted(receipt)
-            if site in (counted or self._others(receipt)):
+            said = receipt.sites.get(site)
+            if site in receipt.asked and (said is None or said.open):
                 receipt.sites[site] = counts
-                self._receipts.heard_of_sites(receipt, now, is_all=_is_all(receipt, counted))
+                is_all = not counts.open and _is_all(receipt, self._counted(receipt))
+                self._receipts.heard_of_sites(receipt, now, is_all=is_all)
 
     # -- where it came to -------------------------------------------------------------------------
 
@@ -168,7 +174,9 @@ class Counting:
         return self._receipts.counting_here(seen.entry_id) or SiteCounts(seen.due, seen.have)
 
     def _answer(self, asked: CountsAsked, now: float) -> None:
-        found = {smuid: self._counts(smuid) for smuid in asked.smuids}
+        found = {
+            smuid: self._counts(smuid) for smuid in asked.smuids if parse_smuid(smuid).server == asked.hops[0]
+        }
         known = {smuid: counts for smuid, counts in found.items() if counts is not None}
         if known:
             self._say(CountsTold(asked.hops[0], (self._state.server,), known), now)
@@ -214,4 +222,6 @@ def _is_all(receipt: Receipt, counted: frozenset[str]) -> bool:
     said = receipt.sites
     if receipt.entry.flags & ONE:
         return any(each.due and not each.open for each in said.values())
+    if sum(due for due, _ in receipt.children.values()) > sum(each.due for each in said.values()):
+        return False  # by a site on the way it has come to others besides
     return bool(counted) and all(site in said and not said[site].open for site in counted)

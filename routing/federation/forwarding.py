@@ -117,7 +117,7 @@ class Forwarding:
 
     def note_counts(self, smuid: str, due: int, have: int) -> None:
         """Note, on disk, how many here were due to have a message, and how many do, as a receipt says."""
-        if (seen := self.known(smuid)) is not None:
+        if (seen := self.known(smuid)) is not None and (seen.due, seen.have) != (due, have):
             seen.due, seen.have = due, have
             self._state.out.append(StoreSeen(smuid, seen))
 

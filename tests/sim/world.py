@@ -34,7 +34,7 @@ NOTICED_WITHIN_S: Final = 60.0
 ARRIVES_WITHIN_S: Final = 20.0
 """From then on, over ways that stayed up: less than the minute after which all copies are looked at anew."""
 
-TOLD_WITHIN_S: Final = 40.0
+TOLD_WITHIN_S: Final = 140.0
 """From then on a receipt is, for which sites are asked again and again."""
 
 REPLIED_WITHIN_S: Final = 5.0

@@ -136,17 +136,17 @@ def test_they_are_asked_again_until_they_have_said_their_last_word() -> None:
     federation.settle()
     lose(federation, ("o", "a"))
     for _ in range(3):
-        ticked(federation, counting.AGAIN_S_MAX)
+        ticked(federation, counting.FLAPPING_S)
     assert federation.receipts == []
     federation.commit("b", "m")
-    ticked(federation, counting.AGAIN_S_MAX)
+    ticked(federation, counting.FLAPPING_S)
     asked = len(federation.told)
     federation.commit("t", "m")
-    ticked(federation, counting.AGAIN_S_MAX)
+    ticked(federation, counting.FLAPPING_S)
     assert federation.receipts == ["2/2"]
     assert {told.to for *_, told in federation.told[asked:]} == {"t", "o"}
     federation.told.clear()
-    ticked(federation, counting.AGAIN_S_MAX)
+    ticked(federation, counting.FLAPPING_S)
     assert not federation.told
 
 
@@ -174,6 +174,21 @@ def test_who_cannot_be_asked_is_waited_for_until_the_timeout_and_the_others_are_
     assert federation.receipts == ["1/2"]
 
 
+def test_who_cannot_be_asked_is_waited_for_though_nobody_has_told_of_it() -> None:
+    """A is lost before it has said that somebody there is due to have it."""
+    federation = subscribed("a", "t")
+    federation.publish("o", depth=-1, receipt="ALL", timeout_s=60.0)
+    while not federation.held.get(("t", "m")):
+        federation.settle(1)
+        federation.control["a", "o"].clear()
+    lose(federation, ("o", "a"), ("a", "t"))
+    federation.commit("t", "m")
+    ticked(federation, counting.AFTER_S)
+    assert federation.receipts == []
+    ticked(federation, 60.0)
+    assert federation.receipts == ["1/1"]
+
+
 def test_a_copy_that_has_gone_round_is_counted_there() -> None:
     """A has it and cannot pass it on; t hears nothing of the question until it comes over c."""
     federation = subscribed("t")
@@ -185,7 +200,7 @@ def test_a_copy_that_has_gone_round_is_counted_there() -> None:
     ticked(federation, counting.AFTER_S)
     federation.commit("t", "m")
     federation.settle()
-    ticked(federation, counting.AGAIN_S_MAX)
+    ticked(federation, counting.FLAPPING_S)
     assert federation.delivered["t", "m"] == 1
     assert federation.receipts == ["1/1"]
 
@@ -201,17 +216,17 @@ def test_one_that_has_come_back_is_counted_where_it_began() -> None:
     federation.settle()
     ticked(federation, 1.0)
     federation.commit("o", "m")
-    ticked(federation, counting.AGAIN_S_MAX)
+    ticked(federation, counting.FLAPPING_S)
     assert federation.receipts == ["1/1"]
 
 
 def test_where_no_link_has_changed_nobody_is_asked() -> None:
     federation = subscribed("a", "t")
-    ticked(federation, counting.AGAIN_S_MAX)
+    ticked(federation, counting.FLAPPING_S)
     federation.publish("o", depth=-1, receipt="ALL")
     federation.settle()
     for _ in range(10):
-        ticked(federation, counting.AGAIN_S_MAX)
+        ticked(federation, counting.FLAPPING_S)
     assert not federation.told
     for site in ("a", "t"):
         federation.commit(site, "m")
@@ -227,7 +242,7 @@ def test_of_what_was_published_since_links_have_changed_nobody_is_asked() -> Non
     [before] = smuids(federation)
     federation.publish("o", depth=-1, receipt="ALL")
     federation.settle()
-    ticked(federation, counting.AGAIN_S_MAX)
+    ticked(federation, counting.FLAPPING_S)
     assert {smuid for *_, told in federation.told for smuid in told.smuids} == {before}
 
 
@@ -310,10 +325,113 @@ def test_a_site_that_has_started_again_asks_all_and_takes_none_of_them_for_all(t
     assert federation.delivered["e", "m"] == 1
     for site in ("t", "e"):
         federation.commit(site, "m")
-    ticked(federation, counting.AGAIN_S_MAX)
+    ticked(federation, counting.FLAPPING_S)
     assert federation.receipts == []
     federation.commit("b", "m")
-    ticked(federation, counting.AGAIN_S_MAX)
+    ticked(federation, counting.FLAPPING_S)
     ticked(federation, 1e6)
     federation.close()
     assert federation.receipts == ["2/2"]
+
+
+def test_what_sites_have_said_last_outlives_a_start_of_the_site_that_waits_for_one_of_its_own(
+    tmp_path: Path,
+) -> None:
+    federation = StoredFederation(tmp_path, LINKS)
+    federation.subscribe("t")
+    federation.subscribe("o")
+    federation.subscribe("o", "x:publisher@o", channel="publisher")
+    know_all(federation)
+    federation.publish("o", depth=-1, receipt="ALL")
+    federation.settle()
+    lose(federation, ("o", "a"))
+    federation.commit("t", "m")
+    ticked(federation, counting.AFTER_S)
+    federation.kill("o")
+    federation.start("o", "b")
+    federation.subscribe("o", "x:publisher@o", channel="publisher")
+    federation.subscribe("o")
+    federation.settle()
+    federation.commit("o", "m")
+    federation.settle()
+    federation.close()
+    assert federation.receipts == ["2/2"]
+
+
+def test_what_was_counted_is_known_while_others_beyond_are_waited_for_and_the_copy_comes_again() -> None:
+    """T has it and waits for e when it comes again, for g."""
+    federation = AskingFederation({*LINKS, ("t", "e"), ("a", "g"), ("t", "g")})
+    for site in ("t", "e", "g"):
+        federation.subscribe(site)
+    federation.subscribe("o", "x:publisher@o", channel="publisher")
+    know_all(federation)
+    federation.publish("o", depth=-1, receipt="ALL")
+    while not federation.bulk["a", "g"]:
+        federation.settle(1)
+    federation.bulk["a", "g"].clear()
+    federation.settle()
+    federation.commit("t", "m")
+    federation.settle()
+    lose(federation, ("o", "a"), ("a", "t"), ("a", "g"))
+    ticked(federation, counting.AFTER_S)
+    federation.commit("e", "m")
+    federation.commit("g", "m")
+    federation.settle()
+    ticked(federation, counting.FLAPPING_S)
+    assert federation.receipts == ["3/3"]
+
+
+def test_who_is_known_to_a_site_on_the_way_alone_is_waited_for_where_a_link_goes_that_none_needs() -> None:
+    """A has heard of e, which has come a moment before, and o has not."""
+    federation = AskingFederation({*LINKS, ("a", "e")})
+    federation.subscribe("t")
+    federation.subscribe("o", "x:publisher@o", channel="publisher")
+    know_all(federation)
+    federation.subscribe("e", "another")
+    federation.settle()
+    federation.subscribe("e")
+    told = federation.control["e", "a"]
+    while told:
+        federation._arrive("e", "a", told.popleft())
+        federation.take("a")
+    federation.publish("o", depth=-1, receipt="ALL")
+    while federation.bulk["o", "a"]:
+        federation._arrive("o", "a", federation.bulk["o", "a"].pop(0))
+        federation.take("a")
+    federation.settle()
+    lose(federation, ("b", "c"))
+    federation.commit("t", "m")
+    federation.settle()
+    for _ in range(2):
+        ticked(federation, counting.AFTER_S)
+    assert federation.receipts == []
+    assert federation.told
+    federation.commit("e", "m")
+    federation.settle()
+    assert federation.receipts == ["2/2"]
+
+
+def test_who_has_not_been_asked_is_not_heard_and_a_last_word_stays() -> None:
+    federation = subscribed("b", "t")
+    federation.publish("o", depth=-1, receipt="ALL")
+    federation.settle()
+    [smuid] = smuids(federation)
+    hear = federation.routers["o"].federation.counting.hear
+    hear(federation.now, "b", CountsTold("o", ("t", "b"), {smuid: SiteCounts(9, 9)}))
+    lose(federation, ("o", "a"))
+    federation.commit("t", "m")
+    ticked(federation, counting.AFTER_S)
+    hear(federation.now, "b", CountsTold("o", ("t", "b"), {smuid: SiteCounts(1, 0, open=True)}))
+    federation.commit("b", "m")
+    ticked(federation, counting.FLAPPING_S)
+    assert federation.receipts == ["2/2"]
+
+
+def test_of_a_message_that_another_has_published_a_site_is_told_nothing() -> None:
+    federation = subscribed("t")
+    federation.publish("o", depth=-1, receipt="ALL")
+    federation.settle()
+    federation.routers["t"].federation.counting.hear(
+        federation.now, "c", CountsAsked("t", ("c",), (*smuids(federation),))
+    )
+    assert federation.routers["t"].take() == []
