@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from routing.names import birth_ms, make_smuid
+from routing.names import Smuid, birth_ms, make_smuid
 from routing.shares import Share
 
 ONE: Final = 1  # goes to one subscriber; without it, to all
@@ -52,6 +52,11 @@ _NUMBERS: Final = tuple(range(16_384))
 def shared(size: int) -> int:
     """A size, as the one object that it is in all entries that have it, where it is small."""
     return _NUMBERS[size] if size < len(_NUMBERS) else size
+
+
+def own_id(parts: Smuid) -> int:
+    """The id that a message with this Smuid has at the server that the Smuid names."""
+    return parts.boot << COUNTER_BITS | parts.counter
 
 
 class Entry(msgspec.Struct, gc=False):

@@ -143,7 +143,6 @@ class Receipts:
         if receipt is not None and receipt.have >= had_it and not subscription.joined_after(entry):
             receipt.open += 1
             receipt.have -= had_it
-            self._note_own(receipt)
             if receipt.stored:
                 self._keep(receipt)
 
@@ -267,7 +266,7 @@ class Receipts:
 
     def heard_of_sites(self, receipt: Receipt, now: float, *, is_all: bool) -> None:
         """Sites have said of themselves how many have a message; `is_all`: nobody is to say more."""
-        if is_all:
+        if is_all and receipt.waiting:
             for query in receipt.waiting:
                 self._settle(query)
             receipt.waiting.clear()

@@ -19,7 +19,7 @@ from routing.headers import write_seconds
 from routing.message import DeliveryMode, Message
 from routing.names import DEAD_LETTER_PREFIX, check_topic, dead_letter_topic, parse_smuid
 from routing.publishing import DEAD_HEADERS
-from routing.queue import COUNTER_BITS
+from routing.queue import own_id
 from routing.subscription import Consumer
 
 _log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class TopicActions:
     async def _dead_letter(self, dead_topic: str, smuid: str) -> HeldMessage:
         """Raises Refusal (not-found)."""
         parts = parse_smuid(smuid)
-        before = (parts.boot << COUNTER_BITS | parts.counter) - 1  # if it is this server's own
+        before = own_id(parts) - 1  # if it is this server's own
         for held in await self._broker.browse(dead_topic, before, 1):
             if held.smuid == smuid:
                 return held

@@ -30,7 +30,7 @@ from routing.federation.topology import Topology
 from routing.names import parse_address, parse_smuid
 from routing.peering.counts import HOPS_MAX, SMUIDS_MAX, CountsAsked, CountsTold, SiteCounts
 from routing.peering.decisions import TellCounts
-from routing.queue import COUNTER_BITS, ONE
+from routing.queue import COUNTER_BITS, ONE, own_id
 from routing.receipt import Receipt
 from routing.receipts import Receipts
 from routing.state import SiteState
@@ -154,8 +154,7 @@ class Counting:
     def _heard(self, told: CountsTold, now: float) -> None:
         site = told.hops[0]
         for smuid, counts in told.counts.items():
-            parts = parse_smuid(smuid)
-            receipt = self._receipts.owed_here(parts.boot << COUNTER_BITS | parts.counter)
+            receipt = self._receipts.owed_here(own_id(parse_smuid(smuid)))
             if receipt is None or receipt.entry.smuid(self._state.server) != smuid:
                 continue
             said = receipt.sites.get(site)
@@ -186,7 +185,7 @@ class Counting:
     def hear(self, now: float, peer: str, told: CountsAsked | CountsTold) -> None:
         """Take, or pass on, what a peer asks or tells; of one that does so too often it is dropped."""
         allowance = self._allowances.setdefault(peer, Allowance(SMUIDS_PER_S, SMUIDS_AT_ONCE))
-        if self._state.server in told.hops or not allowance.take(now, 1 + sum(1 for _ in told.smuids)):
+        if self._state.server in told.hops or not allowance.take(now, 1 + len(told.smuids)):
             return
         if told.to == self._state.server:
             self._say(told, now)

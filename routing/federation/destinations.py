@@ -46,7 +46,7 @@ from routing.lifecycle import advance
 from routing.link.units import TransferOutcome
 from routing.names import Smuid, parse_smuid
 from routing.peering.copies import UNKNOWN, Copy, Open
-from routing.queue import COUNTER_BITS, EXPIRED, GUARANTEED, STATED
+from routing.queue import EXPIRED, GUARANTEED, STATED, own_id
 from routing.state import SiteState
 
 
@@ -287,7 +287,7 @@ class Destinations:
         """The copy of a message that has destinations; None where none is held."""
         destined = self._state.crossing.destined
         # what began here is under the number that its Smuid tells: nothing is looked for on disk
-        own = destined.get(parts.boot << COUNTER_BITS | parts.counter)
+        own = destined.get(own_id(parts))
         if own is not None and own.smuid == smuid:
             found: Copy | None = own
         else:

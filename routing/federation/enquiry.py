@@ -28,11 +28,11 @@ from routing.message import DeliveryMode
 from routing.names import SERVER_PATTERN, check_topic, is_server_name, parse_smuid
 from routing.numbers import SECONDS_MAX, Depth
 from routing.peering.copies import wider
+from routing.peering.counts import HOPS_MAX
 
 LEFT_S_MAX: Final = 60.0
 """A question lives no longer, whatever it says."""
 
-HOPS_MAX: Final = 255
 QUESTIONS_MAX: Final = 1_000
 """Questions of one peer remembered at a time; about 1 KB each."""
 

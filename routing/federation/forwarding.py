@@ -36,7 +36,7 @@ from routing.peering.copies import (
 from routing.peering.crossing import in_order
 from routing.peering.decisions import AcknowledgeUnit, Send, StoreCopy, StoreSeen
 from routing.peering.wants import Want
-from routing.queue import COUNTER_BITS, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
+from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry, own_id
 from routing.state import SiteState
 
 SEEN_MAX: Final = 100_000
@@ -130,7 +130,7 @@ class Forwarding:
         if not smuid.startswith(f"{server}/"):
             return False
         parts = parse_smuid(smuid)
-        copy = self._crossing.by_id.get(parts.boot << COUNTER_BITS | parts.counter)
+        copy = self._crossing.by_id.get(own_id(parts))
         return copy is None or copy.smuid != smuid or not copy.custody_to
 
     def known(self, smuid: str) -> Seen | None:

@@ -8,7 +8,7 @@ from routing.federation.forwarding import Forwarding
 from routing.federation.peer import Peer
 from routing.names import parse_smuid
 from routing.peering.decisions import DiscardRemoval, StoreRemoval, TellRemoved
-from routing.queue import COUNTER_BITS, CROSSES
+from routing.queue import CROSSES, own_id
 from routing.state import SiteState
 
 
@@ -26,7 +26,7 @@ class Removing:
         if seen is not None:
             return seen.entry_id
         parts = parse_smuid(smuid)
-        return parts.boot << COUNTER_BITS | parts.counter if parts.server == self._state.server else None
+        return own_id(parts) if parts.server == self._state.server else None
 
     def note(self, smuid: str, topic: str, now: float, besides: str = "") -> bool:
         """Remember a removal and tell the peers; False if it was known, or if there are no peers."""

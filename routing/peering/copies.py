@@ -174,7 +174,7 @@ class Seen(msgspec.Struct):
         depth: the greatest with which it was to go wherever it is wanted; 0 where it had destinations.
         custody: mode ONE: how many hands it had passed through when it was here last.
         until: site time at which no copy of it can be on its way any more.
-        due, have: what was counted here for its receipt, once that was told; 0 where nothing was.
+        due, have: what was counted here for its receipt, once no more can have it here; 0 where nothing was.
     """
 
     entry_id: int

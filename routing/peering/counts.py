@@ -1,6 +1,6 @@
 """What sites tell each other of receipts besides answers: each for itself, to where one is awaited."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Annotated, Final
 
 import msgspec
@@ -16,6 +16,7 @@ SMUIDS_MAX: Final = 100
 """In one control."""
 
 HOPS_MAX: Final = 255
+"""Sites that a question or an answer comes through: above any real chain of them."""
 
 _Hops = Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=HOPS_MAX)]
 
@@ -59,7 +60,7 @@ class CountsTold(msgspec.Struct, frozen=True, tag="told"):
     counts: Annotated[dict[str, SiteCounts], msgspec.Meta(max_length=SMUIDS_MAX)]
 
     @property
-    def smuids(self) -> Iterable[str]:
+    def smuids(self) -> Collection[str]:
         """Of which something is told."""
         return self.counts
 

@@ -182,7 +182,7 @@ class Ledger:
 
     def in_ball(self, publication: Publication, reader: Reader) -> bool:
         """Whether the depth reaches the subscription."""
-        return publication.depth == -1 or self.distance(publication, reader) <= publication.depth
+        return publication.reaches(self.distance(publication, reader))
 
     def delivered(
         self,

@@ -51,14 +51,10 @@ def _can_be_told(ledger: Ledger, publication: Publication, distances: dict[str, 
         )
     counted = [reader for reader in readers if reader.accepts != "ONE"]
     return all(
-        _is_within(publication, distances.get(reader.site))
+        publication.reaches(distances.get(reader.site))
         and reader.ends_at is None
         and reader.key in holds
         and holds[reader.key].state == "committed"
         for reader in counted
         if ledger.in_ball(publication, reader)
     )
-
-
-def _is_within(publication: Publication, distance: int | None) -> bool:
-    return distance is not None and (publication.depth == -1 or distance <= publication.depth)

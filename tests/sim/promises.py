@@ -55,10 +55,8 @@ def due_by_ways(ledger: Ledger, lost: Collection[str | tuple[str, str]]) -> list
             continue
         distances = ledger.scenario.distances(publication.site, without=lost)
         for reader in ledger.scenario.readers:
-            distance = distances.get(reader.site)
-            if distance is None or not reader.takes(publication) or not _is_due(publication, reader):
-                continue
-            if publication.depth == -1 or distance <= publication.depth:
+            is_due = reader.takes(publication) and _is_due(publication, reader)
+            if is_due and publication.reaches(distances.get(reader.site)):
                 out.append((key, reader))
     return out
 

@@ -122,6 +122,10 @@ class Publication(msgspec.Struct, frozen=True):
     group: str | None = None
     ends_group: bool = False
 
+    def reaches(self, distance: int | None) -> bool:
+        """Whether its depth suffices for so many links; None where there are none."""
+        return distance is not None and (self.depth == -1 or distance <= self.depth)
+
 
 class Fault(msgspec.Struct, frozen=True):
     """Something goes wrong at `a` (and `b`, of a link) for a while; `amount` depends on the kind."""

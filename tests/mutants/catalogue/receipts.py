@@ -177,4 +177,31 @@ MUTATIONS = [
             "tests/routing/federation/test_counting.py::test_of_a_message_that_another_has_published_a_site_is_told_nothing",
         ),
     ),
+    Mutation(
+        name="after a start those who were still to have it are all",
+        file="routing/federation/counting.py",
+        old=" or entry.id >> COUNTER_BITS != self._state.boot:",
+        new=":",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_a_site_that_has_started_again_asks_all_and_takes_none_of_them_for_all",
+        ),
+    ),
+    Mutation(
+        name="peers are asked that know nothing of it",
+        file="routing/federation/counting.py",
+        old="peer.up and peer.knows_counts and",
+        new="peer.up and",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_a_peer_that_knows_nothing_of_it_is_not_asked_or_told",
+        ),
+    ),
+    Mutation(
+        name="a last word ends what nobody waits for",
+        file="routing/receipts.py",
+        old="if is_all and receipt.waiting:",
+        new="if is_all:",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_an_answer_that_comes_when_no_peer_owes_one_any_more_closes_nothing",
+        ),
+    ),
 ]

@@ -5,6 +5,7 @@ o --- a --- t
 b --- c ----+
 """
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 
 from routing.errors import Refusal
 from routing.federation import counting
+from routing.peering.copies import Answered
 from routing.peering.counts import SMUIDS_MAX, CountsAsked, CountsTold, SiteCounts, check_counts
 from tests.routing.federation.test_destinations import know_all
+from tests.routing.federation.test_destinations_counted import ticked
 from tests.support.sites import Federation
 from tests.support.stored_sites import StoredFederation
 from tests.support.wants import unsubscribe
@@ -34,23 +37,24 @@ class AskingFederation(Federation):
         super()._arrive(one, other, unit)
 
 
-def subscribed(*sites: str, **options: Any) -> AskingFederation:
-    """Some subscribe, and the publisher at o waits for receipts."""
-    federation = AskingFederation(LINKS)
+def subscribed(*sites: str, besides: Collection[tuple[str, str]] = ()) -> AskingFederation:
+    """Some subscribe, and the publisher at o waits for receipts; there are links `besides`."""
+    federation = AskingFederation({*LINKS, *besides})
     for site in sites:
-        federation.subscribe(site, **options)
+        federation.subscribe(site)
     federation.subscribe("o", "x:publisher@o", channel="publisher")
     know_all(federation)
     return federation
 
 
-def ticked(federation: Federation, seconds: float) -> None:
-    """So much later, and no minute is over."""
-    federation.now += seconds
-    for name, router in federation.routers.items():
-        router.timing.tick(federation.now)
-        federation.take(name)
+def publish_without(federation: Federation, one: str, other: str) -> None:
+    """What goes over one link of a message for all is lost on it."""
+    federation.publish("o", depth=-1, receipt="ALL")
+    while not federation.bulk[one, other]:
+        federation.settle(1)
+    federation.bulk[one, other].clear()
     federation.settle()
+    federation.commit("t", "m")
 
 
 def lose(federation: Federation, *links: tuple[str, str]) -> None:
@@ -94,17 +98,8 @@ def test_what_was_counted_is_remembered_where_the_next_site_has_it_on_disk_and_i
 
 def test_what_was_counted_is_remembered_though_the_copy_comes_again() -> None:
     """To e it was to go from a, and goes over t, which had it before, and was done with it."""
-    federation = AskingFederation({*LINKS, ("a", "e"), ("t", "e")})
-    for site in ("t", "e"):
-        federation.subscribe(site)
-    federation.subscribe("o", "x:publisher@o", channel="publisher")
-    know_all(federation)
-    federation.publish("o", depth=-1, receipt="ALL")
-    while not federation.bulk["a", "e"]:
-        federation.settle(1)
-    federation.bulk["a", "e"].clear()
-    federation.settle()
-    federation.commit("t", "m")
+    federation = subscribed("t", "e", besides=[("a", "e"), ("t", "e")])
+    publish_without(federation, "a", "e")
     while smuids(federation):
         federation.settle(1)
         federation.control["a", "o"].clear()
@@ -246,6 +241,44 @@ def test_of_what_was_published_since_links_have_changed_nobody_is_asked() -> Non
     assert {smuid for *_, told in federation.told for smuid in told.smuids} == {before}
 
 
+def test_a_peer_that_knows_nothing_of_it_is_not_asked_or_told() -> None:
+    federation = subscribed("t")
+    federation.publish("o", depth=-1, receipt="ALL")
+    federation.settle()
+    lose(federation, ("o", "a"))
+    federation.routers["o"].federation.link_down("b")
+    federation.routers["o"].federation.link_up("b", knows_destinations=True, wants_from_news=True)
+    federation.take("o")
+    federation.commit("t", "m")
+    ticked(federation, counting.FLAPPING_S)
+    assert not federation.told
+
+
+def test_an_answer_that_comes_when_no_peer_owes_one_any_more_closes_nothing() -> None:
+    """A was handed it, and would not have it; while there is no other peer, o has it."""
+    federation = subscribed("t")
+    federation.publish("o", delivery="ONE", depth=-1, receipt="ALL")
+    [(id, _)] = federation.bulk["o", "a"]
+    federation.bulk["o", "a"].clear()
+    lose(federation, ("a", "t"))
+    for _ in range(2):
+        ticked(federation, counting.AFTER_S)
+    federation.cut("o", "b")
+    router = federation.routers["o"]
+    [smuid] = [copy.smuid for copy in router.federation.outlook.copies.values()]
+    router.federation.acknowledged(federation.now, "a", id, Answered("denied"))
+    told = CountsTold("o", ("t", "b"), {smuid: SiteCounts(1, 0)})
+    router.federation.counting.hear(federation.now, "b", told)
+    federation.take("o")
+    federation.settle()
+    assert federation.receipts == []
+    federation.join("o", "b")
+    federation.settle()
+    federation.commit("t", "m")
+    federation.settle()
+    assert federation.receipts == ["1/1"]
+
+
 def test_what_is_told_of_others_than_were_asked_counts_for_nobody() -> None:
     federation = subscribed("t")
     federation.publish("o", depth=-1, receipt="ALL")
@@ -302,7 +335,7 @@ def test_what_no_honest_peer_says_is_refused(told: CountsAsked | CountsTold) -> 
 def test_a_site_that_has_started_again_asks_all_and_takes_none_of_them_for_all(tmp_path: Path) -> None:
     """It knows whom a message was for only as far as they were still to have it: b had it, t did not.
 
-    E has come later, so it is not counted.
+    What b has said of that is lost, and then the link with it. E has come later, so it is not counted.
     """
     federation = StoredFederation(tmp_path, {*LINKS, ("t", "e")})
     for site in ("b", "t"):
@@ -311,11 +344,14 @@ def test_a_site_that_has_started_again_asks_all_and_takes_none_of_them_for_all(t
     know_all(federation)
     lose(federation, ("a", "t"), ("c", "t"))
     federation.publish("o", depth=-1, receipt="ALL", timeout_s=1e6)
-    federation.settle()
+    while any((*federation.bulk.values(), *federation.control.values())):
+        federation.settle(1)
+        federation.control["b", "o"].clear()
     federation.pass_time(60.0)  # that b has it is stored
     federation.kill("o")
-    federation.start("o", "b")
-    federation.join("c", "t")
+    federation.start("o", "a")
+    for site in ("a", "c"):
+        federation.join(site, "t")
     federation.subscribe("o", "x:publisher@o", channel="publisher")
     federation.subscribe("e")
     for _ in range(2):
@@ -360,17 +396,8 @@ def test_what_sites_have_said_last_outlives_a_start_of_the_site_that_waits_for_o
 
 def test_what_was_counted_is_known_while_others_beyond_are_waited_for_and_the_copy_comes_again() -> None:
     """T has it and waits for e when it comes again, for g."""
-    federation = AskingFederation({*LINKS, ("t", "e"), ("a", "g"), ("t", "g")})
-    for site in ("t", "e", "g"):
-        federation.subscribe(site)
-    federation.subscribe("o", "x:publisher@o", channel="publisher")
-    know_all(federation)
-    federation.publish("o", depth=-1, receipt="ALL")
-    while not federation.bulk["a", "g"]:
-        federation.settle(1)
-    federation.bulk["a", "g"].clear()
-    federation.settle()
-    federation.commit("t", "m")
+    federation = subscribed("t", "e", "g", besides=[("t", "e"), ("a", "g"), ("t", "g")])
+    publish_without(federation, "a", "g")
     federation.settle()
     lose(federation, ("o", "a"), ("a", "t"), ("a", "g"))
     ticked(federation, counting.AFTER_S)
@@ -383,10 +410,7 @@ def test_what_was_counted_is_known_while_others_beyond_are_waited_for_and_the_co
 
 def test_who_is_known_to_a_site_on_the_way_alone_is_waited_for_where_a_link_goes_that_none_needs() -> None:
     """A has heard of e, which has come a moment before, and o has not."""
-    federation = AskingFederation({*LINKS, ("a", "e")})
-    federation.subscribe("t")
-    federation.subscribe("o", "x:publisher@o", channel="publisher")
-    know_all(federation)
+    federation = subscribed("t", besides=[("a", "e")])
     federation.subscribe("e", "another")
     federation.settle()
     federation.subscribe("e")

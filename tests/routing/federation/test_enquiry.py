@@ -6,6 +6,7 @@ from routing.errors import Refusal
 from routing.federation import enquiry
 from routing.federation.allowance import Allowance
 from routing.federation.enquiry import About, Ask, Enquiries, Ping, Trace, Why, check_ask, kind
+from routing.peering.counts import HOPS_MAX
 
 KEY = "alpha/1-1"
 SMUID = "alpha/01a1fe3aed21-1-1"
@@ -139,7 +140,7 @@ class TestChecking:
             ask(hops=()),
             ask(hops=("beta",)),
             ask(hops=("Not A Server", "alpha")),
-            ask(hops=("x",) * enquiry.HOPS_MAX + ("alpha",)),
+            ask(hops=("x",) * HOPS_MAX + ("alpha",)),
             ask(Ping("Not A Server")),
             ask(Trace("not a topic")),
             ask(Why("no smuid")),
