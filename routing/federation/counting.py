@@ -8,7 +8,7 @@ way that is nearest now; what it says comes to the same however often it is said
 Smuid what it has counted.
 
     mode ALL    asked are those that the copy was for, where that is remembered; once all of them have said
-                their last word, peers are waited for no more
+                their last word, peers are waited for no more; where peers count more, all others are asked
     mode ONE    all are, and the one where it ended ends the wait; for an account, the site of that
 
 What is told is the greater of both, of what peers have answered and of what sites say: of honest sites
@@ -119,12 +119,14 @@ class Counting:
         self._wait_s = min(2 * self._wait_s, AGAIN_S_MAX)
 
     def _to_be_asked(self, receipts: list[Receipt]) -> Iterator[tuple[Receipt, str]]:
-        """Each receipt with the sites that have not said their last word of it."""
+        """Each receipt with the sites that have not said their last word of it.
+
+        Once all that it was for here have, peers count more: a site on the way knew of others besides.
+        """
         for receipt in receipts:
-            for site in sorted(self._counted(receipt) or self._others(receipt)):
-                said = receipt.sites.get(site)
-                if said is None or said.open:
-                    yield receipt, site
+            sites = _waited_for(receipt, self._counted(receipt))
+            for site in sorted(sites or _waited_for(receipt, self._others(receipt))):
+                yield receipt, site
 
     def _counted(self, receipt: Receipt) -> frozenset[str]:
         """Mode ALL: all sites whose subscriptions are counted; none where that is not remembered.
@@ -223,4 +225,10 @@ def _is_all(receipt: Receipt, counted: frozenset[str]) -> bool:
         return any(each.due and not each.open for each in said.values())
     if sum(due for due, _ in receipt.children.values()) > sum(each.due for each in said.values()):
         return False  # by a site on the way it has come to others besides
-    return bool(counted) and all(site in said and not said[site].open for site in counted)
+    return bool(counted) and not _waited_for(receipt, counted)
+
+
+def _waited_for(receipt: Receipt, sites: Collection[str]) -> list[str]:
+    """Those that have not said their last word."""
+    said = receipt.sites
+    return [site for site in sites if site not in said or said[site].open]

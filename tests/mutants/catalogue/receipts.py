@@ -88,8 +88,8 @@ MUTATIONS = [
     Mutation(
         name="sites are not asked again who said that more is to come",
         file="routing/federation/counting.py",
-        old="if said is None or said.open:",
-        new="if said is None:",
+        old="return [site for site in sites if site not in said or said[site].open]",
+        new="return [site for site in sites if site not in said]",
         tests=(
             "tests/routing/federation/test_counting.py::test_they_are_asked_again_until_they_have_said_their_last_word",
         ),
@@ -106,8 +106,8 @@ MUTATIONS = [
     Mutation(
         name="some sites that were asked are enough",
         file="routing/federation/counting.py",
-        old="return bool(counted) and all(",
-        new="return bool(counted) and any(",
+        old="return bool(counted) and not _waited_for(receipt, counted)",
+        new="return bool(counted) and len(_waited_for(receipt, counted)) < len(counted)",
         tests=(
             "tests/routing/federation/test_counting.py::test_who_cannot_be_asked_is_waited_for_though_nobody_has_told_of_it",
         ),
@@ -167,6 +167,17 @@ MUTATIONS = [
         tests=(
             "tests/routing/federation/test_counting.py::test_who_is_known_to_a_site_on_the_way_alone_is_waited_for_where_a_link_goes_that_none_needs",
         ),
+    ),
+    Mutation(
+        name="those that only peers have counted are never asked",
+        file="routing/federation/counting.py",
+        old="sites or _waited_for(receipt, self._others(receipt))",
+        new="sites if self._counted(receipt) else _waited_for(receipt, self._others(receipt))",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_who_is_known_to_a_site_on_the_way_alone_is_asked_where_the_answers_of_others_are_lost",
+        ),
+        seed=6000303,
+        profile="ways",
     ),
     Mutation(
         name="anybody may ask of any message",

@@ -435,6 +435,33 @@ def test_who_is_known_to_a_site_on_the_way_alone_is_waited_for_where_a_link_goes
     assert federation.receipts == ["2/2"]
 
 
+def test_who_is_known_to_a_site_on_the_way_alone_is_asked_where_the_answers_of_others_are_lost() -> None:
+    """T alone has heard of e; b is lost, and does not say that c has it."""
+    federation = subscribed("t", "c", besides=[("t", "e")])
+    federation.subscribe("e", "another")
+    federation.settle()
+    federation.subscribe("e")
+    told = federation.control["e", "t"]
+    while told:
+        federation._arrive("e", "t", told.popleft())
+        federation.take("t")
+    federation.publish("o", depth=-1, receipt="ALL")
+    for one, other in (("o", "a"), ("a", "t"), ("o", "b"), ("b", "c")):
+        while federation.bulk[one, other]:
+            federation._arrive(one, other, federation.bulk[one, other].pop(0))
+            federation.take(other)
+    federation.settle()
+    federation.cut("o", "b")
+    for site in ("t", "e"):
+        federation.commit(site, "m")
+    federation.settle()
+    federation.commit("c", "m")
+    lose(federation, ("o", "b"), ("b", "c"))
+    for _ in range(3):
+        ticked(federation, counting.FLAPPING_S)
+    assert federation.receipts == ["3/3"]
+
+
 def test_who_has_not_been_asked_is_not_heard_and_a_last_word_stays() -> None:
     federation = subscribed("b", "t")
     federation.publish("o", depth=-1, receipt="ALL")
