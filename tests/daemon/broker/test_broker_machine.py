@@ -5,6 +5,7 @@ import os
 import sqlite3
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -59,12 +60,13 @@ class StandingClock:
 
 
 class FailingStore(Store):
-    """A store whose disk takes nothing while it `fails`."""
+    """A store whose disk takes nothing while there is someone to be told `fails`."""
 
-    fails = False
+    fails: Callable[[], None] | None = None
 
     def commit(self) -> None:
-        if self.fails:
+        if self.fails is not None:
+            self.fails()
             raise sqlite3.OperationalError("disk I/O error")
         super().commit()
 
@@ -139,10 +141,11 @@ class Disk(Backing):
             if not (self.router._state.out or self.executor.backlog):
                 return effects
 
-    def fail(self, now: float) -> None:
-        self.store.fails = True
+    def fail(self, now: float, fails: Callable[[], None]) -> None:
+        """`fails` is called when all is decided that is not stored, and nothing is undone yet."""
+        self.store.fails = fails
         assert self._transact(now, commits=True) is None
-        self.store.fails = False
+        self.store.fails = None
 
     def _transact(self, now: float, *, commits: bool = False) -> Prepared | None:
         self.clock.site_time = now
@@ -185,9 +188,12 @@ class OneSiteOnDisk(RouterMachine):
         answered = {
             x.entry.id for x in self.state.out if isinstance(x, d.AnswerRequest) and x.entry is not None
         }
-        for message_id in answered:
-            self.oracle.refused(message_id)
-        self.backing.fail(self.now)
+
+        def fails() -> None:
+            for message_id in answered:
+                self.oracle.refused(message_id)
+
+        self.backing.fail(self.now, fails)
         self._observe()
         refused = {id for id, sent in self.oracle.messages.items() if sent.refused}
         assert not refused & set(self.state.entries)
