@@ -3,7 +3,7 @@
 Hypothesis has no time limit on its examples, which a busy machine would break at random. In the processes of
 `tests/run` it does not look for the smallest example that fails, which may take longer than a test may: it
 shows the first, and how to come back to it. One test that is run by itself looks for it; with
-`--hypothesis-profile unshrunk` it does not, either.
+`--hypothesis-profile unshrunk` it does not, either. `tests/run --quick` draws a quarter of the examples.
 """
 
 import gc
@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from trio.testing import MockClock
 
+from tests.support.examples import QUICK
 from tests.support.virtual_time import virtual_clock
 
 settings.register_profile("smqpd", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,6 +26,7 @@ settings.register_profile(
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     print_blob=True,
 )
+settings.register_profile("quick", settings.get_profile("unshrunk"), max_examples=QUICK)
 settings.load_profile("unshrunk" if "PYTEST_XDIST_WORKER" in os.environ else "smqpd")
 
 LASTING: Final = {"spark": "spark", "started_server": "server", "daemon": "server"}

@@ -19,6 +19,7 @@ from routing.frames import (
 )
 from routing.message import Message, Section
 from routing.sections import write_section_head
+from tests.support.examples import examples
 from tests.support.messages import messages
 
 LIMITS = FrameLimits(header_bytes_max=1000, headers_max=20, message_bytes_max=500, sections_max=3)
@@ -282,7 +283,7 @@ def mutated(changes: Any) -> Any:
     return data
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 @given(st.lists(mutation, min_size=1, max_size=4))
 def test_whatever_arrives_the_reader_gives_frames_or_refusals(changes: Any) -> None:
     for found in outcomes(mutated(changes)):
@@ -306,7 +307,7 @@ def test_an_empty_line_that_is_passed_over_is_no_part_of_what_follows() -> None:
     assert all_ways(b"\r\n\nPING\r\n\r\n") == ["lost"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(mutation, min_size=1, max_size=4))
 @example([("insert", 0, b":"), ("insert", len(BASE), b"\n\r\n")])
 def test_whatever_arrives_is_the_same_byte_by_byte(changes: Any) -> None:

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from routing.copy_states import DUE_TO_NOBODY, TRANSITIONS, CopyEvent, CopyState, state_of
 from routing.lifecycle import advance
 from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
+from tests.support.examples import examples
 
 IN_STATE: dict[CopyState, int] = {
     "to one": ONE | STATED,
@@ -224,5 +225,5 @@ class Life(RuleBasedStateMachine):
 
 TestLife = Life.TestCase
 TestLife.settings = settings(
-    max_examples=200, stateful_step_count=25, deadline=None, report_multiple_bugs=False
+    max_examples=examples(200), stateful_step_count=25, deadline=None, report_multiple_bugs=False
 )

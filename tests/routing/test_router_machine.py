@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import settings
 
 from routing import decisions as d
+from tests.support.examples import examples
 from tests.support.model_store import ModelStore
 from tests.support.router_machine import RouterMachine
 from tests.support.router_promises import SERVER, SETTINGS, Backing, ObservedRouter
@@ -50,5 +51,5 @@ class OneSite(RouterMachine):
 
 TestOneSite = OneSite.TestCase
 TestOneSite.settings = settings(
-    max_examples=100, stateful_step_count=50, deadline=None, report_multiple_bugs=False
+    max_examples=examples(100), stateful_step_count=50, deadline=None, report_multiple_bugs=False
 )

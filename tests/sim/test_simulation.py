@@ -5,10 +5,11 @@ import sys
 
 from tests.sim.drawing import FAULTS_MIN, draw
 from tests.sim.simulation import simulate
+from tests.support.examples import examples
 from tests.support.patience import PATIENCE_S
 from tests.support.process import ROOT
 
-SEEDS = 12
+SEEDS = examples(12)
 SITES_MAX = 6
 REPLAYED = 6  # it has every kind of fault, and few sites
 

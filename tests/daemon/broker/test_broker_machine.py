@@ -33,6 +33,7 @@ from daemon.system.mishaps import Mishaps
 from routing import decisions as d
 from routing.door import Door
 from routing.errors import Refusal
+from tests.support.examples import examples
 from tests.support.new_store import put_store
 from tests.support.router_machine import RouterMachine
 from tests.support.router_promises import SERVER, SETTINGS, Backing, ObservedClient, ObservedRouter
@@ -233,5 +234,5 @@ class OneSiteOnDisk(RouterMachine):
 
 TestOneSiteOnDisk = OneSiteOnDisk.TestCase
 TestOneSiteOnDisk.settings = settings(
-    max_examples=50, stateful_step_count=50, deadline=None, report_multiple_bugs=False
+    max_examples=examples(50), stateful_step_count=50, deadline=None, report_multiple_bugs=False
 )

@@ -12,6 +12,7 @@ from plugins.smqp.protocol import read_command, reply_key
 from plugins.smqp.requests import Command
 from routing.errors import FramingLost, HeaderRefusal, Refusal
 from routing.frames import FrameLimits, FrameReader
+from tests.support.examples import examples
 from tests.support.smqp_peer import frame, publish
 
 SCENES = (
@@ -82,7 +83,7 @@ def commands_and_errors(data: Any) -> Iterator[Any]:
             yield refusal, replies.error(reply_key(taken or reader.refused), refusal)
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 @given(st.lists(st.sampled_from(SCENES), min_size=1, max_size=3), st.lists(change, min_size=1, max_size=5))
 def test_each_frame_is_a_command_or_an_error_that_can_be_read(scenes: Any, changes: Any) -> None:
     for found in commands_and_errors(changed(b"".join(scenes), changes)):

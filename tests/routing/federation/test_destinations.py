@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from routing.peering.copies import UNKNOWN, Open, PeerRules
 from routing.peering.news import DESTINATIONS
 from tests.routing.federation.test_radius import graphs
+from tests.support.examples import examples
 from tests.support.sites import Federation
 
 
@@ -33,7 +34,7 @@ def on_shortest_ways(sites: Federation, origin: str, depth: int, due: set[str]) 
     return sent
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(graphs(), st.integers(0, 2**32), st.integers(-1, 6), st.data())
 def test_it_goes_over_shortest_ways_once(
     links: set[tuple[str, str]], seed: int, depth: int, data: st.DataObject
@@ -56,7 +57,7 @@ def test_it_goes_over_shortest_ways_once(
     assert set(sites.final_records("m").values()) <= {1}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     graphs(10),
     st.integers(0, 2**32),
@@ -122,7 +123,7 @@ def test_whatever_fails_it_arrives_once(
     assert set(sites.final_records("m").values()) <= {1}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     graphs(10),
     st.integers(0, 2**32),

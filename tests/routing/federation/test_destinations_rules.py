@@ -10,6 +10,7 @@ from routing.patterns import topic_matches
 from routing.peering.copies import PeerRules, capped, onward, wider
 from tests.routing.federation.test_destinations import know_all
 from tests.routing.federation.test_radius import graphs
+from tests.support.examples import examples
 from tests.support.sites import Federation
 from tests.support.wants import after
 
@@ -60,7 +61,7 @@ def lets_pass(allowed: tuple[str, ...]) -> bool:
     return any(topic_matches(pattern, "t") for pattern in allowed)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     graphs(9),
     st.integers(0, 2**32),

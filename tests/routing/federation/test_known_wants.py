@@ -31,6 +31,7 @@ from routing.peering.leaves import (
 )
 from routing.peering.news import LinkNews, SiteNews
 from tests.routing.federation.test_radius import graphs
+from tests.support.examples import examples
 from tests.support.sites import Federation
 
 
@@ -316,7 +317,7 @@ def test_what_a_site_tells_others_keep_however_much_it_wants(name: str) -> None:
     assert len(wants.lacks("b")) < BUCKETS
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_it_is_the_same_as_looking_at_each_want_of_each_site(seed: int) -> None:
     chance = random.Random(seed)
@@ -367,7 +368,7 @@ def settle(sites: Federation) -> None:
     sites.settle()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(graph=graphs(10), seed=st.integers(0, 2**32))
 def test_in_any_graph_all_know_what_all_want_and_each_change_crosses_a_link_once_in_each_direction(
     graph: set[tuple[str, str]], seed: int

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from routing.federation.outlook import Way
 from routing.message import DeliveryMode
 from routing.peering.copies import PeerRules
+from tests.support.examples import examples
 from tests.support.sites import Federation
 
 CHAIN = {("a", "b"), ("b", "c"), ("c", "d")}
@@ -37,7 +38,7 @@ def walk(federation: Federation, start: str, mode: DeliveryMode, depth: int) -> 
     return set(reached)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(graphs(), st.integers(-1, 4), st.data())
 def test_a_probe_comes_to_every_site_that_a_message_is_delivered_at(
     links: set[tuple[str, str]], depth: int, data: st.DataObject

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from routing.peering.copies import PeerRules
 from routing.peering.wants import InterestChange, Want
 from tests.routing.federation.test_radius import graphs
+from tests.support.examples import examples
 from tests.support.interest import alone
 from tests.support.sites import Federation
 from tests.support.wishes import takes
@@ -16,7 +17,7 @@ TOPICS = ("t", "t.u", "v")
 PATTERNS = ("#", "t.*", "t.#", "v", "*.u")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(graphs(12), st.data())
 def test_a_message_reaches_exactly_who_wants_its_topic_by_a_pattern_within_its_depth(
     links: set[tuple[str, str]], data: st.DataObject
@@ -47,7 +48,7 @@ def test_a_message_reaches_exactly_who_wants_its_topic_by_a_pattern_within_its_d
     assert set(sites.final_records("m").values()) <= {1}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(graphs(12), st.data())
 def test_a_message_to_one_goes_to_one_who_takes_it_by_name_or_by_pattern(
     links: set[tuple[str, str]], data: st.DataObject

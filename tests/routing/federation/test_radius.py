@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.sites import Federation
 
 
@@ -19,7 +20,7 @@ def graphs(draw: Any, most: int = 30) -> Any:
     return tree | {tuple(sorted(pair)) for pair in more if pair[0] != pair[1]}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(graphs(), st.integers(0, 2**32), st.integers(-1, 6), st.data())
 def test_without_pruning_exactly_the_sites_within_depth_take_it_each_once(
     links: set[tuple[str, str]], seed: int, depth: int, data: st.DataObject
@@ -36,7 +37,7 @@ def test_without_pruning_exactly_the_sites_within_depth_take_it_each_once(
     assert taken == dict.fromkeys(ball - {origin}, 1)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(graphs(), st.integers(0, 2**32), st.integers(-1, 6), st.booleans(), st.integers(0, 300), st.data())
 def test_exactly_the_subscribers_within_depth_get_it_each_once(
     links: set[tuple[str, str]], seed: int, depth: int, flood: Any, heard: Any, data: st.DataObject
@@ -54,7 +55,7 @@ def test_exactly_the_subscribers_within_depth_get_it_each_once(
     assert {site: n for (site, _), n in sites.delivered.items()} == dict.fromkeys(due, 1)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(graphs(12), st.integers(0, 2**32), st.integers(-1, 4), st.sampled_from(["ONE", "ALL"]), st.data())
 def test_a_receipt_counts_the_subscriptions_of_all_sites(
     links: set[tuple[str, str]], seed: int, depth: int, mode: Any, data: st.DataObject
@@ -79,7 +80,7 @@ def test_a_receipt_counts_the_subscriptions_of_all_sites(
     assert set(sites.final_records("m").values()) <= {1}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(graphs(12), st.integers(0, 2**32), st.integers(-1, 4), st.data())
 def test_mode_one_reaches_one_subscription_of_all_within_depth(
     links: set[tuple[str, str]], seed: int, depth: int, data: st.DataObject
@@ -97,7 +98,7 @@ def test_mode_one_reaches_one_subscription_of_all_within_depth(
     assert {site for site, _ in sites.delivered} <= due
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(graphs(12), st.integers(0, 2**32), st.integers(0, 4), st.data())
 def test_late_interest_pulls_what_is_still_alive_within_depth(
     links: set[tuple[str, str]], seed: int, depth: int, data: st.DataObject
@@ -113,7 +114,7 @@ def test_late_interest_pulls_what_is_still_alive_within_depth(
     assert dict(sites.delivered) == ({(late, "m"): 1} if late in sites.ball(origin, depth) else {})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(graphs(8), st.integers(0, 2**32), st.data())
 def test_after_a_partition_all_sites_hold_the_same_state_messages(
     links: set[tuple[str, str]], seed: int, data: st.DataObject

@@ -19,6 +19,7 @@ from routing.peering.news import (
     Version,
 )
 from tests.routing.federation.test_radius import graphs
+from tests.support.examples import examples
 from tests.support.news_site import NewsSite
 from tests.support.notary import said, wanted
 from tests.support.sites import Federation
@@ -173,7 +174,7 @@ def assert_agreed(sites: Federation, within: set[str]) -> None:
             assert knowledge(sites, other)[site] == knowledge(sites, site)[site]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(graph=graphs(12), seed=st.integers(0, 2**32))
 def test_in_any_graph_all_hear_of_all_and_each_piece_crosses_a_link_once_in_each_direction(
     graph: set[tuple[str, str]], seed: int
@@ -189,7 +190,7 @@ def test_in_any_graph_all_hear_of_all_and_each_piece_crosses_a_link_once_in_each
     assert len(sites.news_carried) == len(set(sites.news_carried))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(graph=graphs(12), seed=st.integers(0, 2**32))
 def test_after_links_were_cut_in_the_middle_of_it_all_agree(graph: set[tuple[str, str]], seed: int) -> None:
     chance = random.Random(seed)

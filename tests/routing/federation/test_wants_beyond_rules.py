@@ -14,6 +14,7 @@ from routing.peering.wants import Want
 from tests.routing.federation.test_destinations import know_all
 from tests.routing.federation.test_destinations_rules import Links, Rules, drawn, lets_pass, within_rules
 from tests.routing.federation.test_radius import graphs
+from tests.support.examples import examples
 from tests.support.sites import Federation
 from tests.support.wants import after, distances, trust_all_but, unsubscribe
 
@@ -66,7 +67,7 @@ def some_want(sites: Federation, mode: DeliveryMode, data: st.DataObject) -> set
     return wanting
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(federations(), st.sampled_from(MODES), st.data())
 def test_it_is_as_far_by_news_as_a_message_would_go(
     drawn_federation: tuple[Links, Rules, Federation], mode: DeliveryMode, data: st.DataObject
@@ -80,7 +81,7 @@ def test_it_is_as_far_by_news_as_a_message_would_go(
         assert distances(sites, here, (mode, "t")) == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(federations(), st.integers(-1, 5), st.data())
 def test_one_comes_to_who_takes_it_if_any_site_does_that_rules_let_it_reach(
     drawn_federation: tuple[Links, Rules, Federation], depth: int, data: st.DataObject
