@@ -10,6 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from daemon.frontend import Browsed, Identity
+from daemon.settings import Limits
 from plugins.web.events import EventStream
 from plugins.web.live import STREAMS_MAX, Live
 from plugins.web.render import body, duration, hexdump, number, rate, size
@@ -146,6 +147,21 @@ class TestTopics:
         fields = {"name": "dead.jobs", "back": "jobs", "smuid": smuid, "list": "dead"}
         assert f'value="{fields["name"]}"' in page
         assert "There are none." in await after(ada, await ada.do("/topic/remove", **fields))
+
+
+class TestLimits:
+    @pytest.fixture
+    def limits(self) -> Limits:
+        return Limits(message_bytes_max=100)
+
+    async def test_a_message_may_be_as_large_as_the_site_takes_them_by_now(
+        self, site: BrokerSite, ada: WebBrowser
+    ) -> None:
+        fields = {"name": "jobs", "body": "x" * 1_000, "delivery": "ONE"}
+        assert (await ada.do("/topic/publish", **fields)).status == 413
+        limits = Limits(message_bytes_max=1_000)
+        site.broker.reconfigure(msgspec.structs.replace(site.broker.settings, limits=limits))
+        assert (await ada.do("/topic/publish", **fields)).status == 303
 
 
 class TestSessions:
