@@ -23,7 +23,7 @@ from daemon.frontend import (
     Withdrawn,
 )
 from plugins.stomp.answers import command_word, write_error, write_receipt
-from plugins.stomp.codec import Decoder, Frame, FrameLimits, Version, encode
+from plugins.stomp.codec import Decoder, DecoderLimits, Frame, Version, encode
 from plugins.stomp.connect import Connect, read_connect
 from plugins.stomp.consuming import Consuming, required
 from plugins.stomp.destinations import Destination
@@ -72,14 +72,8 @@ class StompConversation(Conversation):
         self._settings = settings
         self._token = token
         self._wall_ms = wall_ms
-        self._decoder = Decoder(
-            FrameLimits(
-                header_bytes_max=limits.frame_header_bytes_max,
-                header_line_bytes_max=settings.header_line_bytes_max,
-                headers_max=limits.frame_headers_max,
-                body_bytes_max=LOGIN_BODY_BYTES_MAX,
-            )
-        )
+        self._decoder = Decoder(decoder_limits(limits, settings))
+        self._decoder.body_bytes_max = min(LOGIN_BODY_BYTES_MAX, limits.message_bytes_max)
         self._transactions = Transactions(settings)
         self._connect: Connect | None = None  # that is being looked at, or was right
         self._session: Session
@@ -403,6 +397,16 @@ class StompConversation(Conversation):
             self.goodbye = write_error(refusal, self.version, receipt, command)
         self._transactions.abort_all()
         self._commit_acknowledged()
+
+
+def decoder_limits(limits: Limits, settings: StompSettings) -> DecoderLimits:
+    """Of who has logged in; before the login, bodies are bounded by `LOGIN_BODY_BYTES_MAX`, too."""
+    return DecoderLimits(
+        header_bytes_max=limits.frame_header_bytes_max,
+        header_line_bytes_max=settings.header_line_bytes_max,
+        headers_max=limits.frame_headers_max,
+        body_bytes_max=limits.message_bytes_max,
+    )
 
 
 def _unexpected(frame: Frame) -> Refusal:
