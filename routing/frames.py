@@ -48,10 +48,10 @@ _SECTIONS_DIGITS_MAX: Final = 6  # more is taken for a mistake rather than skipp
 class FrameLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What a reader takes; a head or section head that is longer loses the framing, the rest does not."""
 
-    header_bytes_max: int = 65_536
-    headers_max: int = 200
-    message_bytes_max: int = 16_777_216
-    sections_max: int = 64
+    header_bytes_max: int
+    headers_max: int
+    message_bytes_max: int
+    sections_max: int
 
 
 class Frame(msgspec.Struct):

@@ -35,6 +35,7 @@ from daemon.store.schema import TooNewError
 from daemon.system.private_files import make_directory, sync_directory, write_new
 from daemon.system.version import VERSION
 from daemon.terminal.failure import Failure, because
+from daemon.terminal.figures import bytes_shown
 from daemon.terminal.output import Console, JsonOption, json_line
 
 PUBLIC: Final = (CERTIFICATE_FILE, AUTHORITY_FILE, REVOCATION_FILE)
@@ -112,7 +113,7 @@ def backup(
         typer.echo(json_line(done))
     else:
         typer.echo(
-            f"Backed up to {target}: {store.size_bytes / 1e6:.1f} MB, messages held: {store.messages};"
+            f"Backed up to {target}: {bytes_shown(store.size_bytes)}, messages held: {store.messages};"
             f" {_checked(store)}."
             f"{'' if keys else ' Without private keys: `smqpd restore` says what is to be done.'}"
         )

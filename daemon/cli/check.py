@@ -34,7 +34,7 @@ from daemon.operating.topics import TopicStatus
 from daemon.settings import ConfigError
 from daemon.site.examination import examine
 from daemon.terminal.failure import UNREACHABLE, Failure
-from daemon.terminal.figures import age_shown, bytes_shown
+from daemon.terminal.figures import bytes_shown, duration_shown
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
@@ -176,7 +176,9 @@ def site(config: CheckedConfigOption = DEFAULT_CONFIG, as_json: JsonOption = Fal
     ]
     if found.draining:
         problems.append(("CRITICAL", "it drains, and is about to stop"))
-    good = f"{found.server} runs for {age_shown(found.up_s)}: {found.sessions} sessions, {found.held} held"
+    good = (
+        f"{found.server} runs for {duration_shown(found.up_s)}: {found.sessions} sessions, {found.held} held"
+    )
     values = [
         Measured(label="answer", value=took_s, unit="s"),
         Measured(label="held", value=found.held),
@@ -214,7 +216,7 @@ def links(
         if link.state != "up":
             why = f" ({link.why_down})" if link.why_down else ""
             level: Level = "CRITICAL" if link.since_s >= down else "WARNING"
-            problems.append((level, f"{link.peer} is down for {age_shown(link.since_s)}{why}"))
+            problems.append((level, f"{link.peer} is down for {duration_shown(link.since_s)}{why}"))
     values = []
     for link in wanted:
         waiting = Measured(
@@ -266,7 +268,7 @@ def topic(
         Measured(label="dead_letters", value=dead),
     ]
     _conclude(
-        as_json, problems, f"{name} holds {held} messages, the oldest {age_shown(oldest_s)} old", values
+        as_json, problems, f"{name} holds {held} messages, the oldest {duration_shown(oldest_s)} old", values
     )
 
 

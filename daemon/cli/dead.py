@@ -22,7 +22,7 @@ from daemon.control.operators import (
 from daemon.operating.messages import BROWSED_MAX, REFUSED_MAX, DeadLetter, Replayed
 from daemon.operating.topics import TOPICS_MAX, TopicPage
 from daemon.terminal.failure import FAILED, USAGE, Failure
-from daemon.terminal.figures import age_shown, bytes_shown
+from daemon.terminal.figures import bytes_shown, duration_shown
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
@@ -85,7 +85,7 @@ def _list_topics(answer: bytes, as_json: bool) -> None:
             printable(topic.name.removeprefix(DEAD_LETTER_PREFIX)),
             f"{topic.held:,}",
             bytes_shown(topic.bytes),
-            age_shown(topic.oldest_s),
+            duration_shown(topic.oldest_s),
         )
         for topic in found
     ]

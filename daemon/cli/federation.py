@@ -12,8 +12,8 @@ from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
 from daemon.control.client import Question
 from daemon.operating.federation import KnownSite, link_remarks, links_between
 from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.figures import duration_shown
 from daemon.terminal.output import JsonOption, show_table
-from routing.durations import duration
 from routing.peering.news import why_silent
 
 
@@ -50,7 +50,7 @@ def _show(found: list[KnownSite]) -> None:
             site.site,
             "no way" if site.hops is None else str(site.hops),
             site.source or "-",
-            "-" if site.age_s is None else duration(round(site.age_s * 1e6)),
+            duration_shown(site.age_s),
             "-" if site.wants is None else f"{site.wants}{'+' * site.wants_missing}",
             ", ".join(_with(link.peer, remarks[site.site, link.peer]) for link in site.links) or "-",
         )

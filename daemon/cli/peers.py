@@ -10,9 +10,9 @@ from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
 from daemon.control.client import Question
 from daemon.operating.federation import LinkStatus, Route
 from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.figures import duration_shown
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
-from routing.durations import duration
 from routing.errors import Refusal
 from routing.federation.outlook import DOWN
 from routing.names import check_topic
@@ -44,11 +44,11 @@ def _show(links: list[LinkStatus]) -> None:
         (
             link.peer,
             link.state,
-            duration(round(link.since_s * 1e6)),
+            duration_shown(link.since_s),
             "-" if link.round_trip_s is None else f"{link.round_trip_s * 1000:.1f} ms",
             str(link.waiting),
             str(link.in_flight),
-            "-" if link.lag_s is None else duration(round(link.lag_s * 1e6)),
+            duration_shown(link.lag_s),
         )
         for link in links
     ]

@@ -32,6 +32,7 @@ from daemon.store.backup_manifest import MANIFEST, Manifest, UnfitError, read_ma
 from daemon.store.schema import TooNewError
 from daemon.system.private_files import exchange, give_to, make_directory, sync_directory, write_new
 from daemon.terminal.failure import FAILED, Failure, because
+from daemon.terminal.figures import bytes_shown
 from daemon.terminal.output import JsonOption, json_line
 
 LOGIN = "keys/admin.toml"
@@ -214,7 +215,7 @@ def _put(made: Path, site: Path) -> str:
 def _tell(done: Restored) -> None:
     typer.echo(
         f"Restored {done.site}: site {done.server_name} as it was at {done.made_at},"
-        f" {done.store.size_bytes / 1e6:.1f} MB, messages held: {done.store.messages}; checked."
+        f" {bytes_shown(done.store.size_bytes)}, messages held: {done.store.messages}; checked."
     )
     if done.replaced:
         typer.echo(f"The site that was there is in {done.replaced} now.")

@@ -16,7 +16,7 @@ from daemon.control.operators import AskAccounts, AskSessions, OrderClosing
 from daemon.operating.accounts import AccountStatus
 from daemon.operating.sessions import SessionStatus
 from daemon.terminal.failure import FAILED, Failure
-from daemon.terminal.figures import age_shown, bytes_shown, count_shown
+from daemon.terminal.figures import bytes_shown, count_shown, duration_shown
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 
@@ -54,7 +54,7 @@ def sessions(
             session.protocol,
             printable(f"{session.account}:{session.channel}"),
             session.remote,
-            age_shown(max(now - session.opened_at, 0.0)),
+            duration_shown(max(now - session.opened_at, 0.0)),
             count_shown(session.subscriptions),
             count_shown(session.in_flight),
             f"{bytes_shown(session.unsent_bytes)}{_slow(session)}" if session.unsent else "-",
@@ -72,7 +72,7 @@ def _refuse_unknown(config: Path, account: str) -> None:
 
 
 def _slow(session: SessionStatus) -> str:
-    return "" if session.paused_s is None else f", does not read for {age_shown(session.paused_s)}"
+    return "" if session.paused_s is None else f", does not read for {duration_shown(session.paused_s)}"
 
 
 @app.command()

@@ -14,7 +14,7 @@ from daemon.control.operators import AskOverview
 from daemon.operating.overview import Overview
 from daemon.site.standing import Standing, said
 from daemon.terminal.failure import FAILED, UNREACHABLE, Failure, forbidden
-from daemon.terminal.figures import age_shown, bytes_shown, rate_shown, time_shown
+from daemon.terminal.figures import bytes_shown, duration_shown, rate_shown, time_shown
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
 
@@ -64,7 +64,7 @@ def about(site: Overview) -> list[str]:
     """The whole site, in a few lines for people."""
     totals = site.totals
     lines = [
-        ("up", f"{age_shown(site.up_s)}, since {time_shown(site.started_at)} (UTC)"),
+        ("up", f"{duration_shown(site.up_s)}, since {time_shown(site.started_at)} (UTC)"),
         (
             "rates",
             f"{rate_shown(site.in_per_s, '0')}/s in, {rate_shown(site.out_per_s, '0')}/s out",

@@ -19,7 +19,7 @@ from daemon.control.operators import AskOverview, AskTopics
 from daemon.operating.overview import Overview
 from daemon.operating.topics import TopicPage
 from daemon.terminal import screen
-from daemon.terminal.figures import age_shown, count_shown, rate_shown
+from daemon.terminal.figures import count_shown, duration_shown, rate_shown
 from daemon.terminal.output import FOLDED_COLUMNS_MIN, Console, JsonOption, show_table
 from daemon.terminal.printable import printable
 
@@ -97,7 +97,7 @@ def _rows(seen: _Glance) -> list[Sequence[str]]:
             rate_shown(topic.in_per_s),
             rate_shown(topic.out_per_s),
             count_shown(topic.held),
-            age_shown(topic.oldest_s),
+            duration_shown(topic.oldest_s),
             count_shown(topic.subscriptions),
         )
         for topic in seen.topics.topics

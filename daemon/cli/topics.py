@@ -29,7 +29,7 @@ from daemon.operating.topics import (
     TopicSummary,
 )
 from daemon.terminal.failure import USAGE, Failure, tell
-from daemon.terminal.figures import age_shown, bytes_shown, count_shown, rate_shown
+from daemon.terminal.figures import bytes_shown, count_shown, duration_shown, rate_shown
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
@@ -83,7 +83,7 @@ def show_topics(found: tuple[TopicSummary, ...]) -> None:
         (
             printable(topic.name),
             count_shown(topic.held),
-            age_shown(topic.oldest_s),
+            duration_shown(topic.oldest_s),
             rate_shown(topic.in_per_s),
             rate_shown(topic.out_per_s),
             count_shown(topic.subscriptions),
@@ -128,7 +128,7 @@ def _show(found: TopicStatus) -> None:
     full = max(summary.held / found.messages_max, summary.bytes / max(found.bytes_max, 1))
     lines = [
         ("holds", f"{summary.held:,} messages, {bytes_shown(summary.bytes)}: {full:.1%} of what it may"),
-        ("oldest", age_shown(summary.oldest_s)),
+        ("oldest", duration_shown(summary.oldest_s)),
         ("waiting", f"{found.waiting:,} for any subscription; {found.kept:,} also for late ones"),
         (
             "rates",
@@ -162,7 +162,7 @@ def _show(found: TopicStatus) -> None:
 def _timeout_shown(timeout_s: float | str | None) -> str:
     if timeout_s is None:
         return "none of its own"
-    return timeout_s if isinstance(timeout_s, str) else age_shown(timeout_s)
+    return timeout_s if isinstance(timeout_s, str) else duration_shown(timeout_s)
 
 
 def _row(subscription: SubscriptionStatus) -> tuple[str, ...]:
@@ -173,10 +173,10 @@ def _row(subscription: SubscriptionStatus) -> tuple[str, ...]:
         ",".join(map(str, subscription.sessions)) or "-",
         count_shown(subscription.waiting),
         count_shown(subscription.locked),
-        age_shown(subscription.locked_s),
+        duration_shown(subscription.locked_s),
         count_shown(subscription.received),
         str(subscription.credit),
-        age_shown(subscription.unused_s),
+        duration_shown(subscription.unused_s),
     )
 
 
@@ -207,9 +207,11 @@ def browse(
 
 def show_message(message: BrowsedMessage) -> None:
     """Its headers, and the beginning of its bodies."""
-    ends = "" if message.expires_in_s is None else f", {age_shown(message.expires_in_s)} left"
+    ends = "" if message.expires_in_s is None else f", {duration_shown(message.expires_in_s)} left"
     locked = ", locked" if message.locked else ""
-    typer.echo(printable(f"{message.smuid}  {age_shown(message.age_s)} old{ends}{locked}, id {message.id}"))
+    typer.echo(
+        printable(f"{message.smuid}  {duration_shown(message.age_s)} old{ends}{locked}, id {message.id}")
+    )
     for name, text in message.headers:
         if name != "Smuid":
             typer.echo(printable(f"  {name}: {text}"))

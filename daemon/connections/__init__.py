@@ -5,6 +5,7 @@
     unfinished         the memory for what is no message yet, fair by account and address
     shell              the connections of a front end: where it listens, and that each is served
     client_connection  one from its first byte to its last: login, reading, writing, the goodbye
+    output             what goes to its client: one send at a time, heart-beats
     silence            how long its client has sent nothing, or no whole frame
     conversation       what a protocol is to the shell: bytes and events in, bytes and calls of a session out
     transport          what carries the bytes

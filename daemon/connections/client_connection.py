@@ -8,11 +8,10 @@
 What the session tells while the writer waits for it is written in the turn of the loop in which it comes
 true, where the transport takes bytes at once: nobody is woken for it. What does not go then has a task.
 
-Whichever of the two tasks has something to send sends all there is, so that there is one send at a time and
-frames never mix; the other waits until it is done, which is how a client that does not read stops being read
-from. Nor is a client read from to which as many answers are owed as may be, until half of them are given, or
-while there is no room for what it has begun, nor while it or its account publishes faster than it may, but
-for a little, which tells whether it is still there.
+What is sent goes through `daemon.connections.output`, where the reader waits while the writer sends: so a
+client that does not read stops being read from. Nor is a client read from to which as many answers are owed
+as may be, until half of them are given, or while there is no room for what it has begun, nor while it or its
+account publishes faster than it may, but for a little, which tells whether it is still there.
 
 A client that is silent for longer than it has agreed to is gone: its connection ends without a word. Else the
 last frame is sent, then the server's half of the stream is closed, and what still comes is thrown away until
@@ -28,6 +27,7 @@ from typing import Final
 import trio
 
 from daemon.connections.conversation import Conversation, Credentials, EndReason
+from daemon.connections.output import Output
 from daemon.connections.silence import Silence, SilentError
 from daemon.connections.transport import RECEIVE_BYTES, Transport
 from daemon.connections.unless_left import READ_AHEAD_BYTES, unless_left
@@ -57,10 +57,7 @@ class ClientConnection:
         self._listening = trio.CancelScope()  # around each wait for the client
         self._answered = trio.lowlevel.ParkingLot()
         self._answers_end = False  # the session gives none any more, or none in time
-        self._sending = False
-        self._sent = trio.lowlevel.ParkingLot()
-        self._sent_at = 0.0
-        self._send_by = math.inf  # of who has not logged in
+        self._output = Output(site, conversation, transport, self._finish)
         self._silence = Silence(site, conversation)
         self._ahead_bytes = 0  # read while nothing was carried out
         self._left_by = math.inf  # who has closed its own direction, and is slowed down
@@ -71,24 +68,24 @@ class ClientConnection:
     async def run(self) -> None:
         """Run the connection until both sides have said what they have to say."""
         conversation = self._conversation
-        self._send_by = trio.current_time() + self._site.limits.login_timeout_s
+        self._output.login_by = trio.current_time() + self._site.limits.login_timeout_s
         if not await self._open():
             return
         try:
             async with trio.open_nursery() as nursery:
                 session = await self._log_in()
-                self._send_by = math.inf
+                self._output.login_by = math.inf
                 if session is not None:
                     session.offer_events_to(partial(self._take, nursery))
                     nursery.start_soon(self._write, session)
                     await self._read(session)
                     self._left = conversation.goodbye is None
                     await self._wait_for_answers()
-                await self._flush()
-                self._sending = True  # no other frame begins, so that the writer is stopped within none
+                await self._output.flush()
+                self._output.busy = True  # no other frame begins, so that the writer is stopped within none
                 nursery.cancel_scope.cancel()
-            self._sending = False
-            await self._flush()
+            self._output.busy = False
+            await self._output.flush()
         except* (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, SilentError):
             raise
         except* Exception:
@@ -114,6 +111,8 @@ class ClientConnection:
         why = self._why or self._conversation.ended_by
         if not why and self._left:
             why = self._transport.ended_by or "its client closed the connection without a goodbye"
+        if not why and self._output.is_unread:
+            why = "its client does not read"
         return why
 
     def _stop_waiting(self) -> None:
@@ -124,7 +123,7 @@ class ClientConnection:
 
     async def _open(self) -> bool:
         """False where the client has not come so far that anything could be said to it."""
-        with trio.CancelScope(deadline=self._send_by) as self._listening:
+        with trio.CancelScope(deadline=self._output.login_by) as self._listening:
             return await self._transport.open()
         return False
 
@@ -142,11 +141,11 @@ class ClientConnection:
                 session = await self._verify(credentials)
                 if session is not None:
                     return session
-                self._send_by += trio.current_time() - began
+                self._output.login_by += trio.current_time() - began
                 continue
-            await self._flush()
+            await self._output.flush()
             if conversation.goodbye is None:
-                data = await self._receive(self._send_by)
+                data = await self._receive(self._output.login_by)
                 if data:
                     conversation.feed(data)
                     continue
@@ -185,7 +184,7 @@ class ClientConnection:
         self._silence.frame_at = trio.current_time()
         while True:
             self._proceed()
-            await self._flush()
+            await self._output.flush()
             if conversation.goodbye is not None:
                 return
             limits = self._site.limits
@@ -244,7 +243,7 @@ class ClientConnection:
         conversation = self._conversation
         return bool(
             conversation.out
-            or self._sending
+            or self._output.busy
             or conversation.wait_s
             or conversation.unanswered >= self._site.limits.unanswered_per_session_max
             or self._unfinished_bytes != self._held
@@ -344,12 +343,12 @@ class ClientConnection:
     async def _write(self, session: Session) -> None:
         """Until the session has ended."""
         conversation = self._conversation
-        while events := await self._events(session):
+        while events := await self._output.events(session):
             last = events[-1]
             if type(last) is Ending:
                 events.pop()
             self._handle(events)
-            await self._flush()
+            await self._output.flush()
             if type(last) is Ending:
                 self.end(last.reason, last.text)
             elif conversation.goodbye is not None:
@@ -366,93 +365,29 @@ class ClientConnection:
 
     def _take(self, nursery: trio.Nursery, events: list[SessionEvent]) -> bool:
         """Do at once what `_write` would do; False where that has to wait."""
-        if self._sending or not self._transport.sends_now:
+        output = self._output
+        if output.busy or not self._transport.sends_now:
             return False
         try:
             self._handle(events)
-            pieces, finished = self._conversation.take_output()
-            rest: list[bytes] = []
-            if pieces:
-                rest = self._transport.send_now(pieces)
-                self._note_sent()
-            if rest:
-                self._sending = True
-                nursery.start_soon(self._send_rest, rest, finished)
-            elif finished:
-                self._finish(finished)
+            unsent = output.send_now()
+            if unsent is not None:
+                nursery.start_soon(unsent)
             if self._conversation.goodbye is not None:
                 self._stop_waiting()
         except Exception as error:  # the client's, or ours: it ends the connection as in a task of that
             nursery.start_soon(_fail, error)
         return True
 
-    async def _send_rest(self, rest: list[bytes], finished: list[int]) -> None:
-        await self._send_waiting(rest)
-        self._finish(finished)
-
-    async def _events(self, session: Session) -> list[SessionEvent]:
-        """The next events; heart-beats while there are none, or none of which anything was sent."""
-        beat_s = self._conversation.sends_every_s
-        if beat_s is None:
-            return await session.events()
-        while True:
-            if trio.current_time() >= self._sent_at + beat_s:
-                await self._beat()
-            with trio.move_on_at(self._sent_at + beat_s):
-                return await session.events()
-
-    async def _beat(self) -> None:
-        if self._sending:
-            await self._sent.park()  # what is being sent tells as much
-        else:
-            await self._send([self._conversation.heart_beat])
-
-    async def _flush(self) -> None:
-        """Send what there is; on return all that was there at the call has been sent."""
-        while self._sending:
-            await self._sent.park()
-        while True:
-            pieces, finished = self._conversation.take_output()
-            if not pieces:
-                return
-            await self._send(pieces)
-            self._finish(finished)
-
     def _finish(self, deliveries: list[int]) -> None:
         if deliveries and self._session is not None:
             with suppress(Refusal):  # the session has just ended; they come again
                 self._session.commit(deliveries)
 
-    async def _send(self, pieces: list[bytes]) -> None:
-        """Raises TooSlowError where the client does not take them in time."""
-        pieces = self._transport.send_now(pieces)
-        if not pieces:
-            self._note_sent()
-            return
-        await self._send_waiting(pieces)
-
-    def _note_sent(self) -> None:
-        if self._conversation.sends_every_s is not None:  # else nobody asks
-            self._sent_at = trio.current_time()
-
-    async def _send_waiting(self, pieces: list[bytes]) -> None:
-        self._sending = True
-        try:
-            deadline = min(trio.current_time() + self._site.limits.send_timeout_s, self._send_by)
-            with trio.CancelScope(deadline=deadline) as sending:
-                await self._transport.send_pieces(pieces)
-            if sending.cancelled_caught:
-                self._why = self._why_ended or "its client does not read"
-                raise trio.TooSlowError
-            self._note_sent()
-        finally:
-            self._sending = False
-            self._sent.unpark_all()
-
     async def _part(self, goodbye: bytes) -> None:
         """The last frame; then end our direction, and take what still comes."""
         if goodbye:
-            await self._send([goodbye])
+            await self._output.send([goodbye])
         with trio.move_on_after(LINGER_S):
             await self._transport.send_eof()
             while await self._transport.receive_some(RECEIVE_BYTES):

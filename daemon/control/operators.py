@@ -45,7 +45,7 @@ class AskTopics(OperatorQuestion, frozen=True, kw_only=True, tag="topics"):
     search: str = ""
     order: TopicOrder = "name"
     offset: Number = 0
-    count: Number = 50
+    count: Number
 
 
 class AskTopic(OperatorQuestion, frozen=True, kw_only=True, tag="topic"):
@@ -75,8 +75,7 @@ class AskMessages(OperatorQuestion, frozen=True, kw_only=True, tag="browse"):
 
     topic: str
     after: Number = 0
-    count: Number = 20
-    body_bytes_max: Number = 4_096
+    count: Number
 
 
 class AskDeadLetters(OperatorQuestion, frozen=True, kw_only=True, tag="dead-letters"):
@@ -84,8 +83,7 @@ class AskDeadLetters(OperatorQuestion, frozen=True, kw_only=True, tag="dead-lett
 
     topic: str
     after: Number = 0
-    count: Number = 20
-    body_bytes_max: Number = 4_096
+    count: Number
 
 
 class OrderPurge(OperatorQuestion, frozen=True, kw_only=True, tag="purge"):
@@ -127,7 +125,6 @@ class OrderReplay(OperatorQuestion, frozen=True, kw_only=True, tag="replay"):
     topic: str
     smuid: str = ""
     after: Number = 0
-    count: Number = 1_000
 
 
 class OrderClosing(OperatorQuestion, frozen=True, kw_only=True, tag="close-session"):
@@ -178,10 +175,10 @@ async def answer(operations: Operations, question: AnyOperatorQuestion) -> Any:
             return await operations.accounts()
         case AskMay(account=account, right=right, topic=topic):
             return operations.may(account, right, topic)
-        case AskMessages(topic=topic, after=after, count=count, body_bytes_max=size):
-            return await operations.browse(topic, after=after, count=count, body_bytes_max=size)
-        case AskDeadLetters(topic=topic, after=after, count=count, body_bytes_max=size):
-            return await operations.dead_letters(topic, after=after, count=count, body_bytes_max=size)
+        case AskMessages(topic=topic, after=after, count=count):
+            return await operations.browse(topic, after=after, count=count)
+        case AskDeadLetters(topic=topic, after=after, count=count):
+            return await operations.dead_letters(topic, after=after, count=count)
         case OrderPurge(topic=topic):
             return await operations.purge(topic, by)
         case OrderDeletion(topic=topic):
@@ -192,8 +189,8 @@ async def answer(operations: Operations, question: AnyOperatorQuestion) -> Any:
             return await operations.set_timeout(topic, math.inf if seconds == "INFINITE" else seconds, by)
         case OrderRemoval(topic=topic, smuid=smuid):
             return await operations.remove_message(topic, smuid, by)
-        case OrderReplay(topic=topic, smuid=smuid, after=after, count=count):
-            return await operations.replay(topic, by, smuid=smuid, after=after, count=count)
+        case OrderReplay(topic=topic, smuid=smuid, after=after):
+            return await operations.replay(topic, by, smuid=smuid, after=after)
         case OrderClosing(id=id):
             return await operations.close_session(id, by)
         case _:

@@ -6,6 +6,9 @@ import msgspec
 
 BROWSED_MAX: Final = 1_000
 
+BODY_BYTES_MAX: Final = 4_096
+"""Of one message that is browsed, shown of its bodies."""
+
 BODIES_BYTES_MAX: Final = 2**20
 """Of all messages that are browsed at once, shown of their bodies."""
 
@@ -61,6 +64,9 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     message: BrowsedMessage
 
+
+REPLAYED_MAX: Final = 1_000
+"""Dead letters at once; what asks for all of a topic goes on from `last_id`."""
 
 REFUSED_MAX: Final = 100
 """Dead letters of which each is named that did not go back: where one does not, mostly none does."""

@@ -39,7 +39,7 @@ class Operations(Protocol):
         """The whole site; topics are counted anew every few seconds where there are many."""
 
     async def topics(
-        self, search: str = "", *, order: TopicOrder = "name", offset: int = 0, count: int = 50
+        self, search: str = "", *, order: TopicOrder = "name", offset: int = 0, count: int
     ) -> TopicPage:
         """Topics whose names contain `search`, in any case, or match it where it is a pattern with * or #.
 
@@ -70,17 +70,14 @@ class Operations(Protocol):
     def may(self, account: str, right: Right, topic: str) -> Verdict:
         """Whether an account may do this to a topic, and why. Raises Refusal (bad-topic)."""
 
-    async def browse(
-        self, topic: str, *, after: int = 0, count: int = 20, body_bytes_max: int = 4_096
-    ) -> list[BrowsedMessage]:
+    async def browse(self, topic: str, *, after: int = 0, count: int) -> list[BrowsedMessage]:
         """What a topic holds, oldest first, from what follows the message with the id `after`.
 
-        `count` of them, at most `BROWSED_MAX`; fewer are all that follow. Nothing is taken or locked by that.
+        `count` of them, at most `BROWSED_MAX`; fewer are all that follow. Of the bodies of each there are at
+        most `BODY_BYTES_MAX`. Nothing is taken or locked by that.
         """
 
-    async def dead_letters(
-        self, topic: str, *, after: int = 0, count: int = 20, body_bytes_max: int = 4_096
-    ) -> list[DeadLetter]:
+    async def dead_letters(self, topic: str, *, after: int = 0, count: int) -> list[DeadLetter]:
         """The dead letters of a topic, as `browse`."""
 
     async def journey(self, smuid: str, timeout_s: float) -> Journey:
@@ -110,15 +107,13 @@ class Operations(Protocol):
     async def remove_message(self, topic: str, smuid: str, by: Actor) -> None:
         """REMOVE one message, wherever it went; a dead letter is dropped so. Raises Refusal (not-found)."""
 
-    async def replay(
-        self, topic: str, by: Actor, *, smuid: str = "", after: int = 0, count: int = 1_000
-    ) -> Replayed:
+    async def replay(self, topic: str, by: Actor, *, smuid: str = "", after: int = 0) -> Replayed:
         """Publish dead letters of a topic there again, as new messages of who published them.
 
-        One, or `count` of those that follow the id `after`. One of mode ALL goes to every subscription, also
-        to those that had it. Each leaves its dead-letter topic once it is on disk where it came from; a kill
-        in between leaves both, and replaying it again within the time that Cmuids are remembered publishes
-        it no second time. Raises Refusal (not-found).
+        One, or at most `REPLAYED_MAX` of those that follow the id `after`. One of mode ALL goes to every
+        subscription, also to those that had it. Each leaves its dead-letter topic once it is on disk where it
+        came from; a kill in between leaves both, and replaying it again within the time that Cmuids are
+        remembered publishes it no second time. Raises Refusal (not-found).
         """
 
     async def close_session(self, id: int, by: Actor) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 from daemon.broker.asking import Asker
 from daemon.broker.broker import Broker
 from daemon.frontend import HeldMessage
-from daemon.operating.messages import REFUSED_MAX, Replayed
+from daemon.operating.messages import REFUSED_MAX, REPLAYED_MAX, Replayed
 from daemon.operating.operations import Actor
 from daemon.operations.messages import is_of_this_server
 from routing.errors import Refusal
@@ -85,11 +85,11 @@ class TopicActions:
 
     # -- dead letters -----------------------------------------------------------------------------
 
-    async def replay(self, topic: str, by: Actor, smuid: str, after: int, count: int) -> Replayed:
+    async def replay(self, topic: str, by: Actor, smuid: str, after: int) -> Replayed:
         """See `daemon.operating.operations.Operations`."""
         dead_topic = dead_letter_topic(check_topic(topic))
         done, stayed, refused, last_id = 0, 0, dict[str, str](), after
-        left, more = 1 if smuid else count, True
+        left, more = 1 if smuid else REPLAYED_MAX, True
         while left > 0 and more:
             wanted = min(left, AT_ONCE)
             page = (

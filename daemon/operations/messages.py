@@ -4,7 +4,14 @@ from typing import Final
 
 from daemon.broker.broker import Broker
 from daemon.frontend import HeldMessage
-from daemon.operating.messages import BODIES_BYTES_MAX, BROWSED_MAX, Browsed, BrowsedMessage, DeadLetter
+from daemon.operating.messages import (
+    BODIES_BYTES_MAX,
+    BODY_BYTES_MAX,
+    BROWSED_MAX,
+    Browsed,
+    BrowsedMessage,
+    DeadLetter,
+)
 from routing.headers import write_headers
 from routing.message import Message
 from routing.names import SERVER_ACCOUNT, birth_ms, check_topic, dead_letter_topic, make_address
@@ -19,7 +26,7 @@ class MessageQueries:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def browse(self, topic: str, after: int, count: int, body_bytes_max: int) -> list[BrowsedMessage]:
+    async def browse(self, topic: str, after: int, count: int) -> list[BrowsedMessage]:
         """See `daemon.operating.operations.Operations`."""
         check_topic(topic)
         found: list[BrowsedMessage] = []
@@ -28,7 +35,7 @@ class MessageQueries:
             wanted = min(left, READ_AT_ONCE)
             page = await self._broker.browse(topic, after, wanted, every=True)
             for held in page:
-                shown = self._shown(held, min(body_bytes_max, room))
+                shown = self._shown(held, min(BODY_BYTES_MAX, room))
                 room -= sum(len(section.body) for section in shown.sections)
                 found.append(shown)
             if len(page) < wanted:
@@ -37,13 +44,13 @@ class MessageQueries:
             after = page[-1].message_id
         return found
 
-    async def dead_letters(self, topic: str, after: int, count: int, body_bytes_max: int) -> list[DeadLetter]:
+    async def dead_letters(self, topic: str, after: int, count: int) -> list[DeadLetter]:
         """See `daemon.operating.operations.Operations`."""
-        found = await self.browse(dead_letter_topic(check_topic(topic)), after, count, body_bytes_max)
+        found = await self.browse(dead_letter_topic(check_topic(topic)), after, count)
         return [_dead_letter(message, self._broker.server_name) for message in found]
 
-    def _shown(self, held: HeldMessage, body_bytes_max: int) -> BrowsedMessage:
-        message, room = held.stored.message, body_bytes_max
+    def _shown(self, held: HeldMessage, bytes_max: int) -> BrowsedMessage:
+        message, room = held.stored.message, bytes_max
         sections = []
         for section in message.sections:
             body = section.body[: max(room, 0)]

@@ -161,7 +161,7 @@ class SiteOperations:
         )
 
     async def topics(
-        self, search: str = "", *, order: TopicOrder = "name", offset: int = 0, count: int = 50
+        self, search: str = "", *, order: TopicOrder = "name", offset: int = 0, count: int
     ) -> TopicPage:
         """See `daemon.operating.operations.Operations`."""
         return await self._topics.page(search, order, offset, count)
@@ -227,17 +227,13 @@ class SiteOperations:
         found = self._broker.accounts.every.get(account)
         return verdict(self._broker.accounts.rights, account, found, right, check_asked(right, topic))
 
-    async def browse(
-        self, topic: str, *, after: int = 0, count: int = 20, body_bytes_max: int = 4_096
-    ) -> list[BrowsedMessage]:
+    async def browse(self, topic: str, *, after: int = 0, count: int) -> list[BrowsedMessage]:
         """See `daemon.operating.operations.Operations`."""
-        return await self._messages.browse(topic, after, count, body_bytes_max)
+        return await self._messages.browse(topic, after, count)
 
-    async def dead_letters(
-        self, topic: str, *, after: int = 0, count: int = 20, body_bytes_max: int = 4_096
-    ) -> list[DeadLetter]:
+    async def dead_letters(self, topic: str, *, after: int = 0, count: int) -> list[DeadLetter]:
         """See `daemon.operating.operations.Operations`."""
-        return await self._messages.dead_letters(topic, after, count, body_bytes_max)
+        return await self._messages.dead_letters(topic, after, count)
 
     # -- what is done -----------------------------------------------------------------------------
 
@@ -258,11 +254,9 @@ class SiteOperations:
         await self._broker.federating.enquiring.ask(about, timeout_s, tell)
         return journey(smuid, reports, unanswered)
 
-    async def replay(
-        self, topic: str, by: Actor, *, smuid: str = "", after: int = 0, count: int = 1_000
-    ) -> Replayed:
+    async def replay(self, topic: str, by: Actor, *, smuid: str = "", after: int = 0) -> Replayed:
         """See `daemon.operating.operations.Operations`."""
-        return await self._actions.replay(topic, by, smuid, after, count)
+        return await self._actions.replay(topic, by, smuid, after)
 
     async def set_account(
         self,

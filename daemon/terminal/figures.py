@@ -1,17 +1,19 @@
-"""Numbers for people, short: what is exact is in `--json`."""
+"""Numbers for people, of commands and of pages, short: what is exact is in `--json`."""
 
 from datetime import UTC, datetime
 from typing import Final
 
-_UNITS: Final = (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+from routing.durations import duration
+
+_UNITS: Final = (("PiB", 2**50), ("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
-def bytes_shown(size: int) -> str:
-    """`12.3 MB`, by powers of ten."""
+def bytes_shown(size: float) -> str:
+    """`12.3 MiB`, by powers of two, as limits are set."""
     for unit, length in _UNITS:
-        if size >= 0.9995 * length:  # of the unit below it would be 1000
+        if size >= length - length / 2_048:  # of the unit below it would be 1024
             return f"{_three_digits(size / length)} {unit}"
-    return f"{size} B"
+    return f"{size:,.0f} B"
 
 
 def exactly(number: float) -> str:
@@ -34,14 +36,9 @@ def time_shown(unix_s: float) -> str:
     return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d %H:%M:%S}"
 
 
-def age_shown(seconds: float | None) -> str:
+def duration_shown(seconds: float | None) -> str:
     """`1.5 h`; `-` for None."""
-    if seconds is None:
-        return "-"
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length:
-            return f"{_three_digits(seconds / length)} {unit}"
-    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    return "-" if seconds is None else duration(round(seconds * 1e6))
 
 
 def _three_digits(number: float) -> str:

@@ -262,7 +262,8 @@ class Client:
         self.topic = reply["topic"]
         self.suid = reply.get("suid", "")
         self.timeout_s = read_seconds(reply.get("timeout", "0"))
-        connection.idle_s = read_seconds(reply.get("idle", "300"))
+        if "idle" in reply:
+            connection.idle_s = read_seconds(reply["idle"])
 
     async def _acknowledge(self, command: str, deliveries: Iterable[Delivery], headers: Headers) -> None:
         """Raises the last refusal, after all frames have been answered."""

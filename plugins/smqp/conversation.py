@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
+
 from daemon.connections.conversation import Conversation, Credentials, EndReason
 from daemon.frontend import Answer, Delivered, Detached, Limits, Session, SessionEvent, Withdrawn
 from plugins.smqp import replies
@@ -61,10 +63,17 @@ class SmqpConversation(Conversation):
         self._server_ident = server_ident
         self._suid = suid
         self._default_timeout_s = default_timeout_s
-        self._limits = limits
+        self._idle_timeout_s = limits.idle_timeout_s
         self._remote = remote
         self._utc = utc
-        self._reader = FrameReader(FrameLimits(header_bytes_max=LOGIN_HEADER_BYTES_MAX, sections_max=0))
+        self._frame_limits = frame_limits(limits)
+        self._reader = FrameReader(
+            msgspec.structs.replace(
+                self._frame_limits,
+                header_bytes_max=min(LOGIN_HEADER_BYTES_MAX, limits.frame_header_bytes_max),
+                sections_max=0,
+            )
+        )
         self._begun: Frame | None = None  # whose head has been looked at, and whose rest is awaited
         self._greeted = False
         self._attempts = 0
@@ -203,13 +212,7 @@ class SmqpConversation(Conversation):
         """See `Conversation`."""
         assert self._login is not None
         self._session = session
-        limits = self._limits
-        self._reader.limits = FrameLimits(
-            header_bytes_max=limits.frame_header_bytes_max,
-            headers_max=limits.frame_headers_max,
-            message_bytes_max=limits.message_bytes_max,
-            sections_max=limits.sections_max,
-        )
+        self._reader.limits = self._frame_limits
         self._handlers = {
             Commit: lambda command: session.commit(command.numbers, command.key),
             ConnectTo: self._connect_to,
@@ -232,7 +235,7 @@ class SmqpConversation(Conversation):
                 self._default_timeout_s,
                 self._utc(),
                 self._suid,
-                limits.idle_timeout_s,
+                self._idle_timeout_s,
             )
         )
 
@@ -266,6 +269,16 @@ class SmqpConversation(Conversation):
         message = replies.connect_request(address, command.port, CONNECT_TIMEOUT_S, self._utc())
         topic = make_address(command.account, command.channel, self._server_name)
         self._session.publish(topic, message, command.key)
+
+
+def frame_limits(limits: Limits) -> FrameLimits:
+    """Of who has logged in; before the login, heads are bounded by `LOGIN_HEADER_BYTES_MAX`, too."""
+    return FrameLimits(
+        header_bytes_max=limits.frame_header_bytes_max,
+        headers_max=limits.frame_headers_max,
+        message_bytes_max=limits.message_bytes_max,
+        sections_max=limits.sections_max,
+    )
 
 
 def _log_in_again(command: Login) -> None:

@@ -56,7 +56,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     body: bytes = b""
 
 
-class FrameLimits(msgspec.Struct, frozen=True, kw_only=True):
+class DecoderLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What one frame may hold.
 
     Attributes:
@@ -66,10 +66,10 @@ class FrameLimits(msgspec.Struct, frozen=True, kw_only=True):
         body_bytes_max: the body.
     """
 
-    header_bytes_max: int = 65_536
-    header_line_bytes_max: int = 16_384
-    headers_max: int = 200
-    body_bytes_max: int = 16_777_216
+    header_bytes_max: int
+    header_line_bytes_max: int
+    headers_max: int
+    body_bytes_max: int
 
 
 def escape(text: str, version: Version) -> str:
@@ -120,7 +120,7 @@ class Decoder:
         receipt: after an error, what the frame at fault asked for, as far as that can be read.
     """
 
-    def __init__(self, limits: FrameLimits) -> None:
+    def __init__(self, limits: DecoderLimits) -> None:
         self.version: Version = "1.2"
         self.body_bytes_max = limits.body_bytes_max
         self.receipt: str | None = None

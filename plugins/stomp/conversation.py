@@ -23,16 +23,14 @@ from daemon.frontend import (
     Withdrawn,
 )
 from plugins.stomp.answers import command_word, write_error, write_receipt
-from plugins.stomp.codec import Decoder, Frame, FrameLimits, Version, encode
+from plugins.stomp.codec import Decoder, DecoderLimits, Frame, Version, encode
 from plugins.stomp.connect import Connect, read_connect
 from plugins.stomp.consuming import Consuming, required
-from plugins.stomp.destinations import Destination
-from plugins.stomp.headers import read_delay, read_message
+from plugins.stomp.sending import Sending
 from plugins.stomp.settings import StompSettings
 from plugins.stomp.subscription import read_boolean
 from plugins.stomp.transactions import Transactions
 from routing.errors import Refusal
-from routing.message import Message
 
 
 class _Quiet:
@@ -72,18 +70,13 @@ class StompConversation(Conversation):
         self._settings = settings
         self._token = token
         self._wall_ms = wall_ms
-        self._decoder = Decoder(
-            FrameLimits(
-                header_bytes_max=limits.frame_header_bytes_max,
-                header_line_bytes_max=settings.header_line_bytes_max,
-                headers_max=limits.frame_headers_max,
-                body_bytes_max=LOGIN_BODY_BYTES_MAX,
-            )
-        )
+        self._decoder = Decoder(decoder_limits(limits, settings))
+        self._decoder.body_bytes_max = min(LOGIN_BODY_BYTES_MAX, limits.message_bytes_max)
         self._transactions = Transactions(settings)
         self._connect: Connect | None = None  # that is being looked at, or was right
         self._session: Session
         self._consuming: Consuming | None = None
+        self._sending: Sending | None = None
         self._begun: object = None  # headers of a frame that has been looked at, and whose body is awaited
         self._delayed: Frame | None = None  # until the client may publish
         self._acknowledged: list[int] = []  # by ACKs that came one after the other, to be committed together
@@ -154,15 +147,12 @@ class StompConversation(Conversation):
     def _look_ahead(self) -> None:
         """Where the body of a SEND is still to come: refuse now what would be refused with it."""
         unfinished = self._decoder.unfinished
-        if unfinished is None or unfinished[1] is self._begun or self._consuming is None:
+        if unfinished is None or unfinished[1] is self._begun or self._sending is None:
             return
         command, headers = unfinished
         self._begun = headers
-        if command != "SEND":
-            return
         try:
-            destination = self._consuming.destination(required(Frame(command, headers), "destination"))
-            self._session.check_publish(self._topic_of(destination))
+            self._sending.look_ahead(command, headers)
         except Refusal as refusal:
             self._fail(refusal, headers.get("receipt"), command)
 
@@ -199,6 +189,7 @@ class StompConversation(Conversation):
             token=self._token,
             wall_ms=self._wall_ms,
         )
+        self._sending = Sending(session, self._consuming, self._settings, self._wall_ms)
 
     def refuse(self, refusal: Refusal) -> None:
         """ERROR: there is no second try. Source: STOMP 1.2 "Connecting"."""
@@ -240,53 +231,21 @@ class StompConversation(Conversation):
         return Credentials(connect.account, connect.password, channel)
 
     def _send(self, frame: Frame) -> None:
-        headers = frame.headers
-        consuming = self._consuming
-        assert consuming is not None
-        destination = consuming.destination(required(frame, "destination"))
-        transaction = headers.get("transaction")
-        reply_to = headers.get("reply-to")
-        delay_s = read_delay(headers, self._wall_ms)
-        message = read_message(
-            headers,
-            frame.body,
-            destination,
-            depth=self._settings.depth,
-            guarantee=self._settings.guarantee,
-            in_transaction=transaction is not None,
-            reply_address=consuming.reply_address(reply_to) if reply_to is not None else None,
-            wall_ms=self._wall_ms,
-            delay_s=delay_s,
-        )
-        topic = self._topic_of(destination)
-        receipt = headers.get("receipt")
-        if transaction is None:
-            self._publish(topic, message, receipt, delay_s)
-        else:
-            session = self._session
+        sending = self._sending
+        assert sending is not None
+        headers, session = frame.headers, self._session
+        topic, message, delay_s = sending.read(frame)
+        transaction, receipt = headers.get("transaction"), headers.get("receipt")
+        if transaction is not None:
             size = len(frame.body) + sum(len(name) + len(value) for name, value in headers.items())
             self._transactions.add(
                 transaction, lambda: session.publish(topic, message, delay_s=delay_s), size
             )
-            self._receipt(receipt)
-
-    def _topic_of(self, destination: Destination) -> str:
-        """Where a SEND goes."""
-        if destination.kind == "temporary":
-            assert self._consuming is not None
-            return self._consuming.temporary_topic(destination.name)
-        return destination.topic
-
-    def _publish(self, topic: str, message: Message, receipt: str | None, delay_s: float) -> None:
-        if message.guarantee:
-            self._session.publish(topic, message, self._owe(receipt), delay_s=delay_s)
+        elif message.guarantee:
+            session.publish(topic, message, self._owe(receipt), delay_s=delay_s)
             return
-        try:
-            self._session.publish(topic, message, delay_s=delay_s)
-        except Refusal as refusal:
-            # Unguaranteed messages are the first to be given up; who wants to know asks for a receipt.
-            if refusal.code != Refusal.QUEUE_FULL or receipt is not None:
-                raise
+        else:
+            sending.publish_unguaranteed(topic, message, delay_s, asks=receipt is not None)
         self._receipt(receipt)
 
     def _subscribe(self, frame: Frame) -> None:
@@ -403,6 +362,16 @@ class StompConversation(Conversation):
             self.goodbye = write_error(refusal, self.version, receipt, command)
         self._transactions.abort_all()
         self._commit_acknowledged()
+
+
+def decoder_limits(limits: Limits, settings: StompSettings) -> DecoderLimits:
+    """Of who has logged in; before the login, bodies are bounded by `LOGIN_BODY_BYTES_MAX`, too."""
+    return DecoderLimits(
+        header_bytes_max=limits.frame_header_bytes_max,
+        header_line_bytes_max=settings.header_line_bytes_max,
+        headers_max=limits.frame_headers_max,
+        body_bytes_max=limits.message_bytes_max,
+    )
 
 
 def _unexpected(frame: Frame) -> Refusal:

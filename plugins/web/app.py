@@ -98,7 +98,6 @@ def make_app(site: Site, settings: WebSettings, live: Live | None = None) -> Asg
         "/account/password": accounts.set_password,
         "/account/remove": accounts.remove,
     }
-    body_max = min(site.limits.message_bytes_max, BODY_IN_FORM_BYTES_MAX)
     routes = [
         Route("/health/live", health.live, methods=["GET"]),
         Route("/health/ready", ready, methods=["GET"]),
@@ -112,7 +111,11 @@ def make_app(site: Site, settings: WebSettings, live: Live | None = None) -> Asg
         Route("/events", for_programs(logins, events), methods=["GET"]),
         *(Route(path, page(pages, view), methods=["GET"]) for path, view in looks.items()),
         *(Route(path, action(pages, act), methods=["POST"]) for path, act in does.items()),
-        Route("/topic/publish", action(pages, actions.publish, bytes_max=3 * body_max), methods=["POST"]),
+        Route(
+            "/topic/publish",
+            action(pages, actions.publish, bytes_max=3 * BODY_IN_FORM_BYTES_MAX),
+            methods=["POST"],
+        ),
         Route("/api/openapi.json", for_programs(logins, api.schema), methods=["GET"]),
         *(
             Route(each.path, for_programs(logins, as_json(each), change=each.change), methods=[each.method])

@@ -7,7 +7,8 @@ import msgspec
 import trio
 
 from daemon.frontend import Overview, Site
-from plugins.web.render import duration, number, rate, size
+from daemon.terminal.figures import bytes_shown, duration_shown
+from plugins.web.render import number, rate
 
 SAMPLE_S: Final = 10.0
 SAMPLES_MAX: Final = 360
@@ -57,7 +58,7 @@ class Live:
 
     def charts(self) -> list[Chart]:
         """Of the last hour."""
-        kinds = (("in", rate), ("out", rate), ("held", number), ("memory", size))
+        kinds = (("in", rate), ("out", rate), ("held", number), ("memory", bytes_shown))
         return [
             _chart(name, [sample[place] for sample in self._samples], shown)
             for place, (name, shown) in enumerate(kinds)
@@ -80,17 +81,17 @@ def texts(overview: Overview) -> dict[str, str]:
         "in": rate(overview.in_per_s),
         "out": rate(overview.out_per_s),
         "held": number(overview.held),
-        "held_bytes": size(overview.held_bytes),
+        "held_bytes": bytes_shown(overview.held_bytes),
         "dead_letters": number(overview.dead_letters),
         "topics": number(overview.topics),
         "subscriptions": number(overview.subscriptions),
         "sessions": number(overview.sessions),
         "connections": number(overview.connections),
         "links": f"{overview.links_up} of {overview.links}",
-        "memory": size(overview.memory_bytes),
-        "store": size(overview.store_bytes),
-        "disk_free": size(overview.disk_free_bytes),
-        "up": duration(overview.up_s),
+        "memory": bytes_shown(overview.memory_bytes),
+        "store": bytes_shown(overview.store_bytes),
+        "disk_free": bytes_shown(overview.disk_free_bytes),
+        "up": duration_shown(overview.up_s),
         "came": number(totals.came),
         "delivered": number(totals.delivered),
         "committed": number(totals.committed),

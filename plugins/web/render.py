@@ -1,7 +1,6 @@
 """Pages from templates; how numbers, times and bodies are shown to people."""
 
 import json
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -10,9 +9,9 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from daemon.frontend import Browsed
+from daemon.terminal.figures import bytes_shown, duration_shown, time_shown
 
 HERE: Final = Path(__file__).parent
-UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 HEX_BYTES: Final = 1_024
 
 
@@ -28,13 +27,12 @@ def make_environment() -> Any:
     )
     environment.filters.update(
         number=number,
-        size=size,
+        size=bytes_shown,
         rate=rate,
-        duration=duration,
-        when=when,
+        duration=duration_shown,
+        when=time_shown,
         query=query,
         body=body,
-        us=microseconds,
     )
     return environment
 
@@ -44,43 +42,9 @@ def number(value: float) -> str:
     return f"{value:,.0f}".replace(",", "\u202f")
 
 
-def size(count: float) -> str:
-    """Bytes in the largest unit of which there is one."""
-    for unit in UNITS:
-        if count < 1_024 or unit == UNITS[-1]:
-            return f"{count:.0f} {unit}" if unit == UNITS[0] else f"{count:.1f} {unit}"
-        count /= 1_024
-    raise AssertionError
-
-
 def rate(per_s: float) -> str:
     """Messages a second."""
     return f"{number(per_s) if per_s >= 100 or not per_s else f'{per_s:.1f}'}/s"
-
-
-def duration(seconds: float | None) -> str:
-    """In the two largest units; "-" for None."""
-    if seconds is None:
-        return "-"
-    if seconds < 1:
-        return f"{seconds * 1000:.1f} ms" if seconds else "0 s"
-    parts: list[str] = []
-    rest = int(seconds)
-    for name, unit_s in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
-        if (whole := rest // unit_s) or parts:
-            parts.append(f"{whole} {name}")
-        rest %= unit_s
-    return " ".join(parts[:2])
-
-
-def when(unix_s: float) -> str:
-    """UTC."""
-    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def microseconds(count: int) -> str:
-    """A length of time, or how far two clocks differ."""
-    return f"{count} \u00b5s" if abs(count) < 1_000 else duration(count / 1e6)
 
 
 def query(values: dict[str, Any]) -> str:

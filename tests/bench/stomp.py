@@ -17,9 +17,9 @@ from typing import Any
 import trio
 
 from daemon.broker.bodies import Stored
-from daemon.frontend import Delivered, Identity, Session
-from plugins.stomp.codec import Decoder, FrameLimits, encode
-from plugins.stomp.conversation import StompConversation
+from daemon.frontend import Delivered, Identity, Limits, Session
+from plugins.stomp.codec import Decoder, encode
+from plugins.stomp.conversation import StompConversation, decoder_limits
 from plugins.stomp.destinations import parse_destination
 from plugins.stomp.headers import read_message
 from plugins.stomp.messages import shared_part
@@ -58,7 +58,7 @@ def microseconds(work: Callable[[], object]) -> float:
 
 def reading(frame: bytes) -> Callable[[], object]:
     """Cut so many of these frames out of one piece."""
-    decoder, piece = Decoder(FrameLimits()), frame * FRAMES
+    decoder, piece = Decoder(decoder_limits(Limits(), StompSettings())), frame * FRAMES
 
     def read() -> None:
         decoder.feed(piece)

@@ -96,7 +96,7 @@ CORE: Final = ("routing", "daemon")
 
 PROTOCOL_WORDS: Final = {
     "smqp": {"Delivery", "Detach", "Ping", "Publish", "Receipt", "Remove", "Subscribe"},
-    "stomp": {"Frame", "FrameLimits", "Subscription", "Transaction", "Version"},
+    "stomp": {"Frame", "Subscription", "Transaction", "Version"},
     "web": {"Removed"},  # in the schema of the API
     "xmpp": {"Transfer"},  # of urn:xmpp:qos
 }

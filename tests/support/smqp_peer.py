@@ -8,8 +8,10 @@ import trio
 import trio.testing
 
 from daemon.connections.transport import StreamTransport
+from daemon.settings import Limits
+from plugins.smqp.conversation import frame_limits
 from plugins.smqp.plugin import connections
-from routing.frames import FrameLimits, FrameReader
+from routing.frames import FrameReader
 from tests.support.site import PASSWORD, BrokerSite
 
 REMOTE = "192.0.2.1:4711"
@@ -43,7 +45,7 @@ async def serve_connection(site: BrokerSite, stream: trio.abc.Stream, remote: st
 class Peer:
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.stream = stream
-        self.reader = FrameReader(FrameLimits(message_bytes_max=2**30))
+        self.reader = FrameReader(frame_limits(Limits(message_bytes_max=2**30, unfinished_bytes_max=2**31)))
 
     async def send(self, *frames: bytes) -> None:
         await self.stream.send_all(b"".join(frames))

@@ -2,18 +2,23 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import trio
 from trio.testing import memory_stream_pair
 
 from daemon.connections.transport import StreamTransport
-from plugins.stomp.codec import Decoder, Frame, FrameLimits, Version, encode
+from plugins.stomp.codec import Decoder, DecoderLimits, Frame, Version, encode
 from plugins.stomp.plugin import connections
 from plugins.stomp.settings import StompSettings
 from plugins.stomp.websocket import WebSocketTransport
 from tests.support.patience import PATIENCE_S
 from tests.support.site import PASSWORD, BrokerSite
+
+WIDE: Final = DecoderLimits(
+    header_bytes_max=65_536, header_line_bytes_max=65_536, headers_max=200, body_bytes_max=2**24
+)
+"""What a client takes."""
 
 
 class StompClient:
@@ -23,7 +28,7 @@ class StompClient:
         self.stream = stream
         self.version = version
         self.heart_beats = 0
-        self._decoder = Decoder(FrameLimits(header_line_bytes_max=65_536))
+        self._decoder = Decoder(WIDE)
 
     async def raw(self, data: bytes) -> None:
         """Send bytes as they are."""

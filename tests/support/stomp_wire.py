@@ -6,11 +6,12 @@ from typing import Final
 import trio
 
 from daemon.frontend import Identity, Session, SessionEvent
-from plugins.stomp.codec import Decoder, Frame, FrameLimits, Version, encode
+from plugins.stomp.codec import Decoder, Frame, Version, encode
 from plugins.stomp.conversation import StompConversation
 from plugins.stomp.settings import StompSettings
 from tests.support.patience import PATIENCE_S
 from tests.support.site import BrokerSite
+from tests.support.stomp import WIDE
 
 UNANSWERED_MAX: Final = 10_000
 
@@ -36,7 +37,7 @@ class Wire:
         )
         self._site = site
         self._session: Session | None = None
-        self._decoder = Decoder(FrameLimits())
+        self._decoder = Decoder(WIDE)
         self.held: dict[str, str] | None = None
 
     def __enter__(self) -> "Wire":

@@ -8,7 +8,8 @@ foresee is not compared: the ids of messages, and what a `subid` is.
 from xml.etree.ElementTree import Element
 
 from plugins.xmpp.wire.namespaces import COMPONENT
-from plugins.xmpp.wire.parser import ParserLimits, parse_fragment
+from plugins.xmpp.wire.parser import parse_fragment
+from tests.support.xmpp import LIMITS
 from tests.support.xmpp_servers import COMPONENT_NAME
 
 NAMES = {
@@ -36,7 +37,7 @@ def here(listing: str) -> str:
 
 
 def parsed(text: str) -> Element:
-    element = parse_fragment(text.encode(), ParserLimits())
+    element = parse_fragment(text.encode(), LIMITS)
     for each in element.iter():
         each.tag = each.tag.replace("{jabber:client}", f"{{{COMPONENT}}}")
         if each.tag[:1] != "{":

@@ -20,9 +20,10 @@ import trio
 
 from daemon.certificates.self_signed import make_self_signed
 from plugins.xmpp.wire.namespaces import COMPONENT, DISCO_INFO
-from plugins.xmpp.wire.parser import ParserLimits, StreamEnd, StreamHeader, StreamParser, parse_fragment
+from plugins.xmpp.wire.parser import StreamEnd, StreamHeader, StreamParser, parse_fragment
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_ports
+from tests.support.xmpp import LIMITS
 from tests.support.xmpp_client import StanzaClient
 
 COMPONENT_NAME = "workflow.localhost"
@@ -271,12 +272,12 @@ class RealClient(StanzaClient):
         self.answers = True
         """Whether it knows of XEP-0030; else it answers as RFC 6120 8.4 has it."""
         self._stream = stream
-        self._parser = StreamParser(ParserLimits())
+        self._parser = StreamParser(LIMITS)
         self._events: list[object] = []
         self._sending = trio.Lock()
 
     async def _open(self) -> Element:
-        self._parser = StreamParser(ParserLimits())
+        self._parser = StreamParser(LIMITS)
         await self._stream.send_all(
             f"<?xml version='1.0'?><stream:stream to='localhost' version='1.0' xmlns='{CLIENT}'"
             " xmlns:stream='http://etherx.jabber.org/streams'>".encode()
@@ -357,7 +358,7 @@ class RealClient(StanzaClient):
     async def exchange(self, text: str) -> Element:
         """Send an IQ as it stands, and wait for its answer; what came before that stays to be received."""
         await self.send(text)
-        id = parse_fragment(text.encode(), ParserLimits()).get("id")
+        id = parse_fragment(text.encode(), LIMITS).get("id")
         return await self.answer(id)
 
     async def close(self) -> None:

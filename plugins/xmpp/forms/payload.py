@@ -43,7 +43,7 @@ _UTF_8: Final = frozenset({"charset=utf-8", "charset=us-ascii"})
 _UTF_8_BYTES_MAX: Final = 4
 """Of a character."""
 
-FRAGMENT_LIMITS: Final = ParserLimits(stanza_bytes_max=2**20, depth_max=40, attributes_max=64)
+FRAGMENT_LIMITS: Final = ParserLimits(stanza_bytes_max=2**20, depth_max=40)
 """For content to be sent as XML; what is beyond them is sent as bytes."""
 
 _SAID_ELSEWHERE: Final = rf"{ITEM_ID}|{PUBLISHER}|(?i:Collection|SubID)"

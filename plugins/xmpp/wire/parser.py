@@ -35,7 +35,7 @@ class ParserLimits(msgspec.Struct, frozen=True, kw_only=True):
         elements_max: of one stanza: each takes some 120 bytes of memory, and four of the stanza's.
     """
 
-    stanza_bytes_max: int = 2**20
+    stanza_bytes_max: int
     depth_max: int = 64
     attributes_max: int = 64
     elements_max: int = 50_000

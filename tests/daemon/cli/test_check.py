@@ -61,7 +61,7 @@ async def test_a_site_that_runs_well_is_ok(site: RunningSite) -> None:
 
 async def test_a_topic_is_judged_by_depth_age_and_who_consumes(site: RunningSite) -> None:
     async with daemon(site.config), site.eve() as eve:
-        assert await checked(site, "topic", "work") == (OK, "work holds 0 messages, the oldest 0.0 s old")
+        assert await checked(site, "topic", "work") == (OK, "work holds 0 messages, the oldest 0 ms old")
         for _ in range(3):
             await eve.publish("work", message(b"x", delivery="ONE"))
         assert (await checked(site, "topic", "work", "-w", "4"))[0] == OK

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.terminal.figures import bytes_shown, exactly, rate_shown
+from daemon.terminal.figures import bytes_shown, duration_shown, exactly, rate_shown
 from tests.support.process import daemon
 from tests.support.running import RunningSite
 
@@ -13,16 +13,24 @@ from tests.support.running import RunningSite
     ("size", "shown"),
     [
         (0, "0 B"),
-        (999, "999 B"),
-        (1_000, "1 kB"),
-        (999_499, "999 kB"),
-        (999_500, "1 MB"),
-        (999_999_999_999, "1 TB"),
-        (2**53, "9.01 PB"),
+        (1_023, "1,023 B"),
+        (1_024, "1 KiB"),
+        (2**20 - 513, "1,023 KiB"),
+        (2**20 - 512, "1 MiB"),
+        (268_435_456, "256 MiB"),
+        (2**40 - 1, "1 TiB"),
+        (2**53, "8 PiB"),
     ],
 )
-def test_a_size_has_three_digits_and_the_unit_that_fits(size: int, shown: str) -> None:
+def test_a_size_has_the_unit_in_which_limits_are_set(size: int, shown: str) -> None:
     assert bytes_shown(size) == shown
+
+
+def test_a_length_of_time_has_three_digits_and_the_unit_that_fits() -> None:
+    times = [None, 0.0, 0.0042, 59.94, 90.0, 3_725.0, 100_000.0]
+    assert [duration_shown(each) for each in times] == [
+        "-", "0 ms", "4.2 ms", "59.9 s", "1.5 min", "1.03 h", "1.16 d",
+    ]  # fmt: skip
 
 
 def test_a_rate_of_many_digits_is_read_in_thousands() -> None:

@@ -9,6 +9,7 @@ from daemon.accounts.accounts_file import Account
 from daemon.frontend import Ending, Withdrawn
 from daemon.operating.messages import REFUSED_MAX, Replayed
 from daemon.operating.operations import Actor
+from daemon.operations import acting
 from daemon.operations.rights import verdict
 from daemon.operations.site import SiteOperations
 from routing.errors import Refusal
@@ -78,16 +79,16 @@ async def test_everything_that_a_topic_holds_is_browsed_and_nothing_taken(tmp_pa
         operations = SiteOperations(site.broker)
         ada, bob = site.login("ada"), site.login("bob")
         await bob.subscribe("weather", credit=1, accepts="ALL")
-        for number in range(60):
-            await ada.publish("weather", b"rain %d" % number, name="n", others=(("X-Who", "me"),))
+        for _ in range(60):
+            await ada.publish("weather", b"rain" * 2_000, name="n", others=(("X-Who", "me"),))
         await ada.publish("weather", b"work", delivery="ONE")
 
-        found = await operations.browse("weather", count=1_000, body_bytes_max=4)
+        found = await operations.browse("weather", count=1_000)
         assert len(found) == 61
         assert [message.id for message in found] == sorted(message.id for message in found)
         first = found[0]
-        assert (first.account, first.size) == ("ada:desk@a.example", 6)
-        assert (first.sections[0].body, first.sections[0].size) == (b"rain", 6)
+        assert (first.account, first.size) == ("ada:desk@a.example", 8_000)
+        assert (first.sections[0].body, first.sections[0].size) == (b"rain" * 1_024, 8_000)
         assert {("Name", "n"), ("X-Who", "me"), ("Smuid", first.smuid)} <= set(first.headers)
         assert first.expires_in_s == pytest.approx(86_400, abs=10)
         assert found[-1].expires_in_s is None
@@ -95,14 +96,14 @@ async def test_everything_that_a_topic_holds_is_browsed_and_nothing_taken(tmp_pa
             found[59].id
         ]
         assert site.broker.held == 61
-        assert await operations.browse("nowhere") == []
+        assert await operations.browse("nowhere", count=20) == []
 
 
 async def test_dead_letters_say_why_and_go_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with virtual_site(tmp_path) as site:
         operations = SiteOperations(site.broker)
         await bury(site, "work", b"1", b"2", b"3")
-        letters = await operations.dead_letters("work")
+        letters = await operations.dead_letters("work", count=20)
         assert [letter.message.sections[0].body for letter in letters] == [b"1", b"2", b"3"]
         assert {(one.topic, one.reason, one.deliveries, one.account) for one in letters} == {
             ("work", "no good", "1", "ada:publisher@a.example")
@@ -121,7 +122,7 @@ async def test_dead_letters_say_why_and_go_back(tmp_path: Path, caplog: pytest.L
 
         assert (await operations.replay("work", CAL)).done == 2
         assert await bodies(eva, 2) == [b"1", b"3"]
-        assert await operations.dead_letters("work") == []
+        assert await operations.dead_letters("work", count=20) == []
         assert await operations.replay("work", CAL) == Replayed(done=0, stayed=0, refused={}, last_id=None)
 
 
@@ -134,14 +135,15 @@ async def test_a_dead_letter_of_mode_all_goes_to_all(tmp_path: Path) -> None:
         assert [await bodies(reader, 1) for reader in readers] == [[b"1"]] * 3
 
 
-async def test_dead_letters_go_back_in_parts(tmp_path: Path) -> None:
+async def test_dead_letters_go_back_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acting, "REPLAYED_MAX", 3)
     async with virtual_site(tmp_path) as site:
         operations = SiteOperations(site.broker)
         await bury(site, "work", *(b"%d" % number for number in range(5)))
-        first = await operations.replay("work", CAL, count=3)
+        first = await operations.replay("work", CAL)
         assert first.done == 3
         assert first.last_id is not None
-        rest = await operations.replay("work", CAL, count=3, after=first.last_id)
+        rest = await operations.replay("work", CAL, after=first.last_id)
         assert (rest.done, rest.last_id) == (2, None)
 
 
@@ -155,7 +157,7 @@ async def test_what_does_not_fit_stays_a_dead_letter(tmp_path: Path) -> None:
         assert [*done.refused.values()] == [
             "work holds as much as it may; try again once messages have been taken from it"
         ]
-        [left] = await operations.dead_letters("work")
+        [left] = await operations.dead_letters("work", count=20)
         assert [left.message.smuid] == [*done.refused]
 
 
@@ -164,7 +166,7 @@ async def test_of_many_that_stay_the_first_are_named(tmp_path: Path) -> None:
     async with virtual_site(tmp_path) as site:
         forger = site.login("ada")
         forged = [await forger.publish("dead.work", b"x", delivery="ONE") for _ in range(many)]
-        replayed = await SiteOperations(site.broker).replay("work", CAL, count=many)
+        replayed = await SiteOperations(site.broker).replay("work", CAL)
         assert (replayed.done, replayed.stayed) == (0, many)
         assert [*replayed.refused] == forged[:REFUSED_MAX]
 
@@ -174,7 +176,7 @@ async def test_a_dead_letter_that_a_client_made_up_is_not_believed(tmp_path: Pat
         operations = SiteOperations(site.broker)
         forged = (("Dead-Topic", "secret"), ("Dead-Account", "eva:desk@a.example"), ("Dead-Reason", "ha"))
         smuid = await site.login("ada").publish("dead.work", b"x", delivery="ONE", others=forged)
-        [letter] = await operations.dead_letters("work")
+        [letter] = await operations.dead_letters("work", count=20)
         assert (letter.topic, letter.account, letter.reason) == ("", "", "")
         done = await operations.replay("work", CAL)
         assert done.refused == {smuid: "it was published there by a client, and came from nowhere"}
@@ -216,9 +218,9 @@ async def test_one_dead_letter_is_dropped(tmp_path: Path) -> None:
     async with virtual_site(tmp_path) as site:
         operations = SiteOperations(site.broker)
         await bury(site, "work", b"1", b"2")
-        first, second = await operations.dead_letters("work")
+        first, second = await operations.dead_letters("work", count=20)
         await operations.remove_message("dead.work", first.message.smuid, CAL)
-        [left] = await operations.dead_letters("work")
+        [left] = await operations.dead_letters("work", count=20)
         assert left.message.smuid == second.message.smuid
         with pytest.raises(Refusal, match="is not among the dead letters of work"):
             await operations.replay("work", CAL, smuid=first.message.smuid)

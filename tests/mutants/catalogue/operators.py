@@ -136,6 +136,16 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="header lines before the login are not bounded as the configuration says",
+        file="plugins/smqp/conversation.py",
+        old="                sections_max=0,\n",
+        new="                headers_max=200,\n                sections_max=0,\n",
+        tests=(
+            "tests/plugins/smqp/test_logging_in.py"
+            "::test_the_limits_of_the_configuration_hold_before_the_login",
+        ),
+    ),
+    Mutation(
         name="the log does not say that a session has ended",
         file="daemon/site/site.py",
         old="        session_ended=login_log.ended,\n",

@@ -48,7 +48,7 @@ async def test_all_that_is_published_comes(
         for latency in filter(None, (result["published"], result["delivered"])):
             assert 0 < latency["p50"] <= latency["p90"] <= latency["p99"] <= latency["max"]
         lines = await run(site, "--messages", "5", "--size", "1000")
-        assert lines.startswith("published  5 messages of 1 kB: ")
+        assert lines.startswith("published  5 messages of 1,000 B: ")
         assert "delivered  5 deliveries: " in lines
         assert (await site.asked("topics"))["total"] == 0
 

@@ -6,15 +6,18 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daemon.settings import Limits
 from plugins.smqp import replies
+from plugins.smqp.conversation import frame_limits
 from plugins.smqp.incoming import read_refusal
 from plugins.smqp.protocol import read_command, reply_key
 from plugins.smqp.requests import Command
 from routing.errors import FramingLost, HeaderRefusal, Refusal
-from routing.frames import FrameLimits, FrameReader
+from routing.frames import FrameReader
 from tests.support.examples import examples
 from tests.support.smqp_peer import frame, publish
 
+LIMITS = frame_limits(Limits(frame_header_bytes_max=2_000, frame_headers_max=20, sections_max=3))
 SCENES = (
     frame("PASS ada/desk two words", "Request: 1"),
     frame("SUBSCRIBE weather.oslo", "Credit: 5", "Accept: ONE", "Lock: 2.5", "Subscription: x"),
@@ -67,7 +70,7 @@ def changed(data: bytes, changes: list[tuple[str, int, bytes]]) -> bytes:
 
 def commands_and_errors(data: Any) -> Iterator[Any]:
     """What the server would make of it: commands, and the bytes of its errors."""
-    reader = FrameReader(FrameLimits(header_bytes_max=2_000, headers_max=20, sections_max=3))
+    reader = FrameReader(LIMITS)
     reader.feed(data)
     while True:
         taken = None
@@ -91,7 +94,7 @@ def test_each_frame_is_a_command_or_an_error_that_can_be_read(scenes: Any, chang
             assert found.word
             continue
         refusal, error = found
-        reader = FrameReader(FrameLimits())
+        reader = FrameReader(frame_limits(Limits()))
         reader.feed(error)
         read = reader.take()
         assert read is not None

@@ -52,6 +52,24 @@ async def test_who_says_nothing_is_told_how_long_it_had(
         assert await peer.line() == ("BYE login-timeout", {"Text": "no login within 10 s"})
 
 
+@pytest.mark.parametrize(
+    ("lines", "error"),
+    [
+        ([f"X-{number}: a" for number in range(17)], ("too-many", "more than 16 header lines")),
+        (["X: " + "a" * 1_024], ("too-large", "the header lines are longer than 1024 bytes")),
+    ],
+)
+async def test_the_limits_of_the_configuration_hold_before_the_login(
+    tmp_path: Path, lines: list[str], error: tuple[str, str]
+) -> None:
+    limits = Limits(frame_headers_max=16, frame_header_bytes_max=1_024)
+    async with running_site(tmp_path, limits) as site, connected(site, None) as peer:
+        await peer.line()
+        await peer.send(frame(f"PASS ada {PASSWORD}", *lines))
+        start, attributes = await peer.line()
+        assert (start, attributes["Text"]) == (f"ERROR {error[0]}", error[1])
+
+
 async def test_who_leaves_while_its_password_waits_gives_its_place_up(
     site: BrokerSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -428,6 +428,18 @@ class TestLimits:
         await ada.send("SEND", {f"h{number}": "x" for number in range(17)})
         await ada.refused(Refusal.TOO_MANY)
 
+    @pytest.mark.parametrize(
+        ("frame", "code"),
+        [
+            (b"CONNECT\ncontent-length:101\n\n", Refusal.TOO_LARGE),
+            (b"CONNECT\n" + b"".join(b"h%d:x\n" % number for number in range(17)) + b"\n", Refusal.TOO_MANY),
+        ],
+    )
+    async def test_they_hold_before_the_login(self, connect: Connect, frame: bytes, code: str) -> None:
+        client = connect()
+        await client.raw(frame)
+        await client.refused(code)
+
 
 class TestCloudHeaders:
     @pytest.fixture

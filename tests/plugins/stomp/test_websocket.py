@@ -16,10 +16,10 @@ from wsproto.events import (
     TextMessage,
 )
 
-from plugins.stomp.codec import Decoder, FrameLimits, encode
+from plugins.stomp.codec import Decoder, encode
 from tests.support.patience import PATIENCE_S
 from tests.support.site import BrokerSite
-from tests.support.stomp import Connect
+from tests.support.stomp import WIDE, Connect
 
 CONNECT = encode("CONNECT", {"accept-version": "1.2", "login": "ada", "passcode": "correct horse"})
 
@@ -31,7 +31,7 @@ class Browser:
         self.stream = stream
         self.websocket = WSConnection(ConnectionType.CLIENT)
         self.events: list[Any] = []
-        self.decoder = Decoder(FrameLimits())
+        self.decoder = Decoder(WIDE)
 
     async def send(self, event: Any) -> None:
         await self.stream.send_all(self.websocket.send(event))

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from plugins.stomp.codec import Decoder, FrameLimits, encode
+from plugins.stomp.codec import Decoder, encode
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 from tests.support.process import ROOT
+from tests.support.stomp import WIDE
 from tests.support.stomp_site import make_stomp_site, stomp_environment
 
 
@@ -58,7 +59,7 @@ class StompDaemon:
                 encode("CONNECT", {"accept-version": "1.2", "login": "guest", "passcode": "guest"})
             )
             client.sendall(encode("SUBSCRIBE", {"id": "0", "destination": queue}))
-            decoder = Decoder(FrameLimits())
+            decoder = Decoder(WIDE)
             while True:
                 while (frame := decoder.next_frame()) is not None:
                     if frame.command == "MESSAGE":

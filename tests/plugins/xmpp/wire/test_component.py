@@ -13,10 +13,10 @@ from daemon.frontend import Identity
 from daemon.settings import QueueSettings
 from plugins.xmpp.forms.stanzas import MESSAGE
 from plugins.xmpp.wire.component import Component
-from plugins.xmpp.wire.parser import ParserLimits, StanzaTooMuch
+from plugins.xmpp.wire.parser import StanzaTooMuch
 from routing.message import DeliveryMode, Message, Section
 from tests.support.patience import PATIENCE_S
-from tests.support.xmpp import COMPONENT_NAME, SECRET, XmppServer, xmpp_site
+from tests.support.xmpp import COMPONENT_NAME, LIMITS, SECRET, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, notified, subscribe
 
 
@@ -32,7 +32,7 @@ def component(server: XmppServer, secret: str = SECRET, handle: Any = None) -> C
         too_much=ignore,
         up=lambda: None,
         down=lambda: None,
-        limits=ParserLimits(),
+        limits=LIMITS,
         send_bytes_max=2**20,
     )
 

@@ -5,8 +5,9 @@ import hashlib
 import pytest
 
 from plugins.xmpp.wire.outbox import Outgoing, StanzaOutbox
-from plugins.xmpp.wire.parser import ParserLimits, StanzaTooMuch
+from plugins.xmpp.wire.parser import StanzaTooMuch
 from plugins.xmpp.wire.stream import ComponentStream, NotAuthorized, StreamFailed
+from tests.support.xmpp import LIMITS
 
 SERVER = (
     b"<stream:stream xmlns='jabber:component:accept' xmlns:stream='http://etherx.jabber.org/streams' id='17'>"
@@ -14,7 +15,7 @@ SERVER = (
 
 
 def begin() -> ComponentStream:
-    stream = ComponentStream("smqp.example", "pa&ss", ParserLimits())
+    stream = ComponentStream("smqp.example", "pa&ss", LIMITS)
     assert b"to='smqp.example'" in stream.data_to_send()
     return stream
 
