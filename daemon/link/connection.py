@@ -94,7 +94,7 @@ class PeerConnection:
         owner: ConnectionOwner,
         transport: LinkTransport,
         settings: LinkSettings,
-        message_bytes_max: int,
+        message_bytes_max: Callable[[], int],
         wall_us: Callable[[], int],
     ) -> None:
         self.secured = secured

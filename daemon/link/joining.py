@@ -59,7 +59,6 @@ def joined(
         features: all that the site says to its peers that it knows.
         source: spreads the back-off.
     """
-    limits = broker.limits
     manager = broker.federating.links = LinkManager(
         identity=SiteIdentity(server=broker.server_name, site=site, boot=boot, features=features),
         settings=settings,
@@ -68,7 +67,7 @@ def joined(
         port=broker.federating,
         source=source,
         wall_us=broker.clock.wall_us,
-        message_bytes_max=limits.message_bytes_max + limits.frame_header_bytes_max,
+        message_bytes_max=lambda: broker.limits.message_bytes_max + broker.limits.frame_header_bytes_max,
         mishaps=broker.mishaps,
     )
     return manager

@@ -4,6 +4,7 @@ The bytes of a lane are given back to its flow control only when its units have 
 takes more: what a peer can make this site hold is the lane's window, and the one unit that is incomplete.
 """
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import trio
@@ -45,9 +46,10 @@ class UnitHandler(Protocol):
 class LaneInput:
     """The receiving end of one lane."""
 
-    def __init__(self, lane: Lane, message_bytes_max: int) -> None:
+    def __init__(self, lane: Lane, message_bytes_max: Callable[[], int]) -> None:
         self._lane = lane
-        self._reader = UnitReader(message_bytes_max)
+        self._message_bytes_max = message_bytes_max
+        self._reader = UnitReader(message_bytes_max())
         self._chunks: list[bytes] = []
         self._flow_bytes = 0
         self._arrived = trio.Event()
@@ -80,6 +82,7 @@ class LaneInput:
             chunks, self._chunks = self._chunks, []
             flow_bytes, self._flow_bytes = self._flow_bytes, 0
             self._handling = True
+            self._reader.bound(self._message_bytes_max())
             for chunk in chunks:
                 self._reader.feed(chunk)
             consumer.begin_batch()

@@ -56,11 +56,11 @@ class LinkManager:
         port: RouterPort,
         source: random.Random,
         wall_us: Callable[[], int],
-        message_bytes_max: int,
+        message_bytes_max: Callable[[], int],
         mishaps: Mishaps | None = None,
     ) -> None:
         """`source` spreads the back-off; `wall_us` is the wall clock, for stamps alone. `message_bytes_max`
-        bounds a message as it travels, headers and all.
+        bounds a message as it travels, headers and all; it is asked whenever something comes.
         """
         self._own = Hello(
             server=identity.server,

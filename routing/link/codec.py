@@ -153,11 +153,14 @@ class UnitReader:
 
     def __init__(self, message_bytes_max: int) -> None:
         """`message_bytes_max` bounds a message with its headers, and the payload of a control."""
-        self._reader = FrameReader(
-            FrameLimits(
-                header_bytes_max=65_536, headers_max=64, message_bytes_max=message_bytes_max, sections_max=1
-            )
-        )
+        self._message_bytes_max = message_bytes_max
+        self._reader = FrameReader(_limits(message_bytes_max))
+
+    def bound(self, message_bytes_max: int) -> None:
+        """Another bound, from the next unit on whose head comes."""
+        if message_bytes_max != self._message_bytes_max:
+            self._message_bytes_max = message_bytes_max
+            self._reader.limits = _limits(message_bytes_max)
 
     def feed(self, data: bytes) -> None:
         """Take what has arrived."""
@@ -183,6 +186,12 @@ class UnitReader:
     def buffered(self) -> int:
         """Bytes of a unit whose end has not come."""
         return self._reader.buffered
+
+
+def _limits(message_bytes_max: int) -> FrameLimits:
+    return FrameLimits(
+        header_bytes_max=65_536, headers_max=64, message_bytes_max=message_bytes_max, sections_max=1
+    )
 
 
 def read_unit(frame: Frame) -> Unit:

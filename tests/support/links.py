@@ -270,6 +270,7 @@ async def site(
     settings: LinkSettings | None = None,
     wall_us: Callable[[], int] | None = None,
     broker: RecordingBroker | None = None,
+    message_bytes_max: Callable[[], int] = lambda: MESSAGE_BYTES_MAX,
 ) -> AsyncIterator[TestSite]:
     """Run a site; its links end, without goodbye, with the block."""
     broker = broker or RecordingBroker()
@@ -281,7 +282,7 @@ async def site(
         port=broker,
         source=random.Random(name),
         wall_us=wall_us or (lambda: int(trio.current_time() * 1_000_000)),
-        message_bytes_max=MESSAGE_BYTES_MAX,
+        message_bytes_max=message_bytes_max,
     )
     broker.links = links
     async with trio.open_nursery() as nursery:

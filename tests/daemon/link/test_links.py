@@ -308,3 +308,22 @@ async def test_what_the_broker_cannot_be_told_ends_the_link_and_it_begins_anew(
         settled = len(beta.broker.settled)
         beta.send("alpha", "again")
         await beta.broker.until(lambda: len(beta.broker.settled) > settled)
+
+
+async def test_how_much_a_message_may_be_holds_on_links_that_are_up_as_it_is_changed(
+    autojump_clock: MockClock, network: Network
+) -> None:
+    bounds = [1_000]
+
+    async with (
+        site(network, "alpha", [dialled("beta")]) as alpha,
+        site(network, "beta", [PeerEntry(name="alpha")], message_bytes_max=lambda: bounds[-1]) as beta,
+    ):
+        await alpha.linked(beta)
+        settled = alpha.broker.settled
+        for bound in (1_000, 3_000, 1_000):
+            bounds.append(bound)
+            alpha.send("beta", "to.beta", body=b"x" * 2_000)
+            await alpha.broker.until(lambda: len(settled) == len(bounds) - 1)
+        assert [one.outcome for one in settled] == ["denied", "accepted", "denied"]
+        assert len(beta.log) == 1
