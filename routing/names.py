@@ -137,19 +137,19 @@ def _read_birth(digits: str) -> int:
     return int(digits, 16)
 
 
-def parse_smuid(text: str, header: str = "Smuid") -> Smuid:
-    """Take an id apart. Raises HeaderRefusal that names `header`."""
+def parse_smuid(text: str) -> Smuid:
+    """Take an id apart. Raises HeaderRefusal."""
     match = _smuid(text)
     if match is None:
-        raise HeaderRefusal(header, text, "a message id (server/uid)")
+        raise HeaderRefusal("Smuid", text, "a message id (server/uid)")
     server, birth_ms, boot, counter = match.groups()
     return Smuid(server, int(birth_ms, 16), int(boot, 16), int(counter, 16))
 
 
-def check_cmuid(text: str, header: str = "Cmuid") -> str:
+def check_cmuid(text: str) -> str:
     """A client's message id: 1 to 255 characters without white space. Raises HeaderRefusal."""
     if _is_cmuid(text) is None:
-        raise HeaderRefusal(header, text, "an id (1 to 255 characters without white space)")
+        raise HeaderRefusal("Cmuid", text, "an id (1 to 255 characters without white space)")
     return text
 
 
@@ -159,11 +159,11 @@ def make_address(account: str, channel: str, server: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def parse_address(text: str, header: str = "Account") -> Address:
-    """Take `account:channel@server` apart. Raises HeaderRefusal that names `header`."""
+def parse_address(text: str) -> Address:
+    """Take `account:channel@server` apart. Raises HeaderRefusal."""
     match = _address(text) if len(text) <= 400 else None
     if match is None:
-        raise HeaderRefusal(header, text, "an address (account:channel@server)")
+        raise HeaderRefusal("Account", text, "an address (account:channel@server)")
     return Address(*match.groups())
 
 
