@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from daemon.frontend import Browsed
-from daemon.terminal.figures import bytes_shown, duration_shown, time_shown
+from daemon.terminal.figures import bytes_shown, duration_shown, exactly, time_shown
 
 HERE: Final = Path(__file__).parent
 HEX_BYTES: Final = 1_024
@@ -29,6 +29,7 @@ def make_environment() -> Any:
         number=number,
         size=bytes_shown,
         rate=rate,
+        exactly=exactly,
         duration=duration_shown,
         when=time_shown,
         query=query,

@@ -207,12 +207,12 @@ async def test_accounts_are_shown_with_their_rights(ada: WebBrowser) -> None:
 async def test_accounts_are_shown_with_what_they_use_of_their_quotas(
     ada: WebBrowser, site: BrokerSite
 ) -> None:
-    quotas = Quotas(sessions_max=7, publish_rate_per_s_max=5, held_messages_max=3, held_bytes_max=2_048)
+    quotas = Quotas(sessions_max=7, publish_rate_per_s_max=0.25, held_messages_max=3, held_bytes_max=2_048)
     site.broker.reconfigure(msgspec.structs.replace(site.broker.settings, quotas=quotas))
     session = site.open_session(Identity("bob"), "desk", protocol="test", remote="test")
     session.publish("jobs", Message(delivery="ONE", sections=(Section("text/plain", b"x" * 100),)))
     page = (await ada.get("/accounts")).text
-    assert "1</a> of 7</td>\n<td>5.0/s at most</td>\n<td>1 of 3, 100 B of 2 KiB</td>" in page
+    assert "1</a> of 7</td>\n<td>0.25/s at most</td>\n<td>1 of 3, 100 B of 2 KiB</td>" in page
     session.close()
 
 
