@@ -178,4 +178,14 @@ MUTATIONS = [
         new="behind_s += 0.0",
         tests=("tests/daemon/hops/test_coverage.py::test_what_came_while_the_clock_was_behind_is_found",),
     ),
+    Mutation(
+        name="a clock that was behind hides that a message was here before the log begins",
+        file="daemon/hops/examine.py",
+        old="if born_us < first.time_us + CLOCK_DOUBT_S * 1_000_000:",
+        new="if born_us < first.time_us:",
+        tests=(
+            "tests/daemon/hops/test_coverage.py::"
+            "test_where_older_records_are_no_longer_kept_a_clock_that_was_behind_may_hide_that_it_was_here",
+        ),
+    ),
 ]
