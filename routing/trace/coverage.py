@@ -43,23 +43,26 @@ def numbered_twice(words: DataFrame, records: DataFrame) -> DataFrame | None:
     """The servers that began to number anew, as after a reinstall or from a backup: server; None without any.
 
     Of their numbers none proves anything. Told by a number that two different records have, and by a boot
-    that follows a later one. Runs a job over `words`, and where logs were read twice another over their
-    records.
+    that follows a later one. Runs a job over `words`, and another over the records of those in which a
+    number came twice, as where logs were read twice, or that are of several boots.
     """
     series = Window.partitionBy("server").orderBy("word")
     anew = words.withColumn("boot_before", f.lag("last_boot").over(series)).where("first_boot < boot_before")
     found = anew.select("server")
-    doubled = kept(words.where(f.col("lines") > f.bit_count("mask")).select("server", "word"))
-    if not doubled.isEmpty():
+    is_doubted = (f.col("lines") > f.bit_count("mask")) | (f.col("first_boot") < f.col("last_boot"))
+    doubted = kept(words.where(is_doubted).select("server", "word"))
+    if not doubted.isEmpty():
         content = f.xxhash64("boot", "time_us", "event", "smuid")
-        differ = (
+        before = f.lag("boot").over(Window.partitionBy("server").orderBy("record"))
+        begun_anew = (
             records.withColumn("word", f.expr(f"record div {WORD_BITS}"))
-            .join(broadcast(doubled), ["server", "word"], "left_semi")
+            .join(broadcast(doubted), ["server", "word"], "left_semi")
             .groupBy("server", "record")
-            .agg(f.min(content).alias("one"), f.max(content).alias("other"))
-            .where("one != other")
+            .agg(f.min("boot").alias("boot"), f.min(content).alias("one"), f.max(content).alias("other"))
+            .withColumn("boot_before", before)
+            .where("one != other or boot < boot_before")
         )
-        found = found.unionByName(differ.select("server"))
+        found = found.unionByName(begun_anew.select("server"))
     servers = kept(found.distinct())
     return None if servers.isEmpty() else servers
 

@@ -179,6 +179,13 @@ MUTATIONS = [
         tests=("tests/daemon/hops/test_coverage.py::test_what_came_while_the_clock_was_behind_is_found",),
     ),
     Mutation(
+        name="boots that follow later ones are looked for from word to word alone",
+        file="routing/trace/coverage.py",
+        old=' | (f.col("first_boot") < f.col("last_boot"))',
+        new="",
+        tests=("tests/routing/trace/test_suspects.py::test_a_copy_is_lost_where_that_is_proven_alone",),
+    ),
+    Mutation(
         name="a clock that was behind hides that a message was here before the log begins",
         file="daemon/hops/examine.py",
         old="if born_us < first.time_us + CLOCK_DOUBT_S * 1_000_000:",
