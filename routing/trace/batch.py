@@ -235,7 +235,7 @@ def _derive(
     held = balance.holdings(copies, covered, made["records"])
     written = {
         "custody": tables.written(custody.custody(found, gone), out, "custody"),
-        "receipts": tables.written(custody.receipts(found, covered), out, "receipts"),
+        "receipts": tables.written(custody.receipts(found, made["records"]), out, "receipts"),
         "holdings": tables.written(held, out, "holdings", _telling(told, "holdings")),
     }
     wrong = anomalies.anomalies(

@@ -195,4 +195,18 @@ MUTATIONS = [
             "test_where_older_records_are_no_longer_kept_a_clock_that_was_behind_may_hide_that_it_was_here",
         ),
     ),
+    Mutation(
+        name="a clock that was set back cuts no receipt short",
+        file="routing/trace/custody.py",
+        old="sorted(jumps.set_back(records, origins))",
+        new="[]",
+        tests=("tests/routing/trace/test_promises.py::test_a_receipt_is_held_to_what_it_was_asked_for",),
+    ),
+    Mutation(
+        name="a clock is seen to be set back in less than two minutes",
+        file="routing/trace/routes.py",
+        old="lasts_us * IN_TIME_SHARE + SILENCE_US_MAX",
+        new="lasts_us * IN_TIME_SHARE",
+        tests=("tests/routing/trace/test_promises.py::test_a_receipt_is_held_to_what_it_was_asked_for",),
+    ),
 ]
