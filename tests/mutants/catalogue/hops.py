@@ -196,6 +196,16 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="who turned away what was removed never had it, whatever of its log was read",
+        file="routing/trace/facts.py",
+        old="turned_away & told.isNull() & ~unsure,",
+        new="turned_away & told.isNull(),",
+        tests=(
+            "tests/routing/trace/test_promises.py::"
+            "test_who_turned_away_what_was_removed_may_have_had_it_in_records_that_were_not_read",
+        ),
+    ),
+    Mutation(
         name="a clock that was set back cuts no receipt short",
         file="routing/trace/custody.py",
         old="sorted(jumps.set_back(records, origins))",
