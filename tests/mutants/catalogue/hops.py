@@ -186,6 +186,13 @@ MUTATIONS = [
         tests=("tests/routing/trace/test_suspects.py::test_a_copy_is_lost_where_that_is_proven_alone",),
     ),
     Mutation(
+        name="a copy is lost between two others in whatever order their records are",
+        file="routing/trace/brackets.py",
+        old='where("before < after")',
+        new='where("before is not null and after is not null")',
+        tests=("tests/routing/trace/test_suspects.py::test_a_copy_is_lost_where_that_is_proven_alone",),
+    ),
+    Mutation(
         name="a clock that was behind hides that a message was here before the log begins",
         file="daemon/hops/examine.py",
         old="if born_us < first.time_us + CLOCK_DOUBT_S * 1_000_000:",
