@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from daemon.hops.coverage import FileDamage, Gap
-from daemon.hops.reader import HopLogReader, Skipped
+from daemon.hops.reader import CLOCK_DOUBT_S, HopLogReader, Skipped
 from routing.fate import Fate, end_of, judge
 from routing.hop_words import BEGINS
 from routing.hops import HopRecord
@@ -20,8 +20,8 @@ class Findings(msgspec.Struct, kw_only=True):
     Attributes:
         state: see `routing.fate.FateState`; `unknown` where the log has no record of the message.
         verdict: the same in words.
-        covered: whether the log reaches back to the birth of the message, and nothing is missing in it that
-            might tell of the message.
+        covered: whether the log reaches back to the birth of the message, whatever the clock showed then,
+            and nothing is missing in it that might tell of the message.
         unread: what of the log could not be read, and might have told more.
         left_out: records that are not in `records`, see `shortened`.
         gaps: records that are missing, and might tell more of the message.
@@ -46,17 +46,16 @@ def examine(directory: Path, smuid: str) -> Findings:
     records = reader.find(smuid)
     ends = HopLogReader(directory)
     first, last = ends.first(), ends.last()
-    born_us = parse_smuid(smuid).birth_ms * 1000
     gaps = [gap for gap in reader.gaps if _matters(gap.last, records) and _may_be_of(gap, smuid, last)]
     damage = [one for one in reader.damage if one.last and _matters(one.last, records)]
     doubt = _doubt(gaps, damage)
-    covered = first is not None and first.time_us <= born_us and not doubt
+    covered = first is not None and not _begins_after(first, smuid) and not doubt
     if records and last is not None:
         fate = judge(records, last.boot, doubt)
         state, verdict = str(fate.state), fate.verdict
     else:
         fate, state = None, "unknown"
-        verdict = _unknown(directory, born_us, first, last, doubt)
+        verdict = _unknown(directory, smuid, first, last, doubt)
     return Findings(
         smuid=smuid,
         state=state,
@@ -88,6 +87,24 @@ def _may_be_of(gap: Gap, smuid: str, newest: HopRecord | None) -> bool:
     parts = parse_smuid(smuid)
     is_own = newest is not None and parts.server == newest.server
     return not is_own or gap.boot is None or gap.boot >= parts.boot
+
+
+def _begins_after(first: HopRecord, smuid: str) -> str:
+    """Why a log that begins with `first` may not reach back to the birth of the message; "" if it does.
+
+    Once older records are no longer kept, the clock may have been wrong when `first` was written: it counts
+    only as far as clocks do not differ. Of a message of this site the boot tells, which no clock does.
+    """
+    parts = parse_smuid(smuid)
+    born_us = parts.birth_ms * 1000
+    goes_back = f"it was born {moment(born_us)} and the log only goes back to {moment(first.time_us)}"
+    if born_us < first.time_us:
+        return goes_back
+    if first.record <= 1 or (parts.server == first.server and parts.boot > first.boot):
+        return ""
+    if born_us < first.time_us + CLOCK_DOUBT_S * 1_000_000:
+        return f"{goes_back} by the clock of this site, which may have been behind"
+    return ""
 
 
 def _doubt(gaps: list[Gap], damage: list[FileDamage]) -> str:
@@ -141,19 +158,15 @@ def written(after_us: int | None, before_us: int | None) -> str:
     return f", written{' and'.join(part for part in (after, before) if part)}" if after or before else ""
 
 
-def _unknown(
-    directory: Path, born_us: int, first: HopRecord | None, last: HopRecord | None, doubt: str
-) -> str:
+def _unknown(directory: Path, smuid: str, first: HopRecord | None, last: HopRecord | None, doubt: str) -> str:
     if first is None or last is None:
         empty = f"No record of it: the hop log in {directory}"
         return f"{empty} has none that can be read: {doubt}." if doubt else f"{empty} is empty."
-    if born_us < first.time_us:
-        return (
-            f"No record of it, but it was born {moment(born_us)} and the log only goes back to"
-            f" {moment(first.time_us)}: what happened before is no longer kept."
-        )
+    if after := _begins_after(first, smuid):
+        return f"No record of it, but {after}: what happened before is no longer kept."
     if doubt:
         return f"No record of it, but that does not say that this site never had it: {doubt}."
+    born_us = parse_smuid(smuid).birth_ms * 1000
     if born_us > last.time_us:
         return (
             f"No record of it: it was born {moment(born_us)}, after the last record of the log,"

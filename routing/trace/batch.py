@@ -75,8 +75,9 @@ def run(
     gaps = tables.written(coverage.gaps(words, claims, twice), out, "gaps")
     covered = kept(tables.written(coverage.coverage(records, words, gaps, twice), out, "coverage"))
     words.unpersist()
-    logs_read = covered.select("server", "log", "records", "missing").collect()
+    logs_read = covered.select("server", "log", "records", "missing", "first_record").collect()
     incomplete = [row.server for row in logs_read if row.log in ("gaps", "absent")]
+    shortened = [row.server for row in logs_read if (row.first_record or 0) > 1]
     everything = records
     if day is not None:
         midnight = f.unix_micros(f.lit(day.isoformat()).cast("timestamp"))
@@ -84,7 +85,7 @@ def run(
         records = records.where((born >= midnight) & (born < midnight + schema.DAY_US))
     progress("pairing hops, copies and deliveries")
     crowded = routes.crowded(records, incomplete)
-    paired = kept(facts.facts(records, incomplete), StorageLevel.DISK_ONLY)
+    paired = kept(facts.facts(records, incomplete, shortened=shortened), StorageLevel.DISK_ONLY)
     raw_hops = facts.hops(paired)
     progress("comparing clocks")
     made = {"coverage": covered, "records": everything}
@@ -235,7 +236,7 @@ def _derive(
     held = balance.holdings(copies, covered, made["records"])
     written = {
         "custody": tables.written(custody.custody(found, gone), out, "custody"),
-        "receipts": tables.written(custody.receipts(found, covered), out, "receipts"),
+        "receipts": tables.written(custody.receipts(found, made["records"]), out, "receipts"),
         "holdings": tables.written(held, out, "holdings", _telling(told, "holdings")),
     }
     wrong = anomalies.anomalies(

@@ -47,11 +47,9 @@ def proven_lost(copies: DataFrame, records: DataFrame, gaps: DataFrame) -> DataF
     )
     on_links = answers.join(broadcast(links), ["from", "server"]).join(received, _CROSSING, "left")
     between = _bracketed(on_links).join(broadcast(suspects), ["smuid", "server"], "left_semi")
-    known = between.where(f.col("before").isNotNull() & f.col("after").isNotNull()).select(
-        "smuid",
-        "server",
-        f.least("before", "after").alias("first"),
-        f.greatest("before", "after").alias("last"),
+    # in another order they are where its server began to number anew between them
+    known = between.where("before < after").select(
+        "smuid", "server", f.col("before").alias("first"), f.col("after").alias("last")
     )
     missing = broadcast(gaps.select(f.col("server").alias("lacking"), "first_missing", "last_missing"))
     in_it = (f.col("lacking") == f.col("server")) & (f.col("first_missing") <= f.col("last"))

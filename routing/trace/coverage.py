@@ -17,9 +17,6 @@ from routing.trace.session import broadcast, kept
 
 WORD_BITS: Final = 64
 
-BACK_US: Final = 1_000_000
-"""A clock that goes back by more than this cannot order what its log has not got."""
-
 EVER_US: Final = 1 << 62
 """Beyond all times: where a gap is not known to end."""
 
@@ -43,23 +40,26 @@ def numbered_twice(words: DataFrame, records: DataFrame) -> DataFrame | None:
     """The servers that began to number anew, as after a reinstall or from a backup: server; None without any.
 
     Of their numbers none proves anything. Told by a number that two different records have, and by a boot
-    that follows a later one. Runs a job over `words`, and where logs were read twice another over their
-    records.
+    that follows a later one. Runs a job over `words`, and another over the records of those in which a
+    number came twice, as where logs were read twice, or that are of several boots.
     """
     series = Window.partitionBy("server").orderBy("word")
     anew = words.withColumn("boot_before", f.lag("last_boot").over(series)).where("first_boot < boot_before")
     found = anew.select("server")
-    doubled = kept(words.where(f.col("lines") > f.bit_count("mask")).select("server", "word"))
-    if not doubled.isEmpty():
+    is_doubted = (f.col("lines") > f.bit_count("mask")) | (f.col("first_boot") < f.col("last_boot"))
+    doubted = kept(words.where(is_doubted).select("server", "word"))
+    if not doubted.isEmpty():
         content = f.xxhash64("boot", "time_us", "event", "smuid")
-        differ = (
+        before = f.lag("boot").over(Window.partitionBy("server").orderBy("record"))
+        begun_anew = (
             records.withColumn("word", f.expr(f"record div {WORD_BITS}"))
-            .join(broadcast(doubled), ["server", "word"], "left_semi")
+            .join(broadcast(doubted), ["server", "word"], "left_semi")
             .groupBy("server", "record")
-            .agg(f.min(content).alias("one"), f.max(content).alias("other"))
-            .where("one != other")
+            .agg(f.min("boot").alias("boot"), f.min(content).alias("one"), f.max(content).alias("other"))
+            .withColumn("boot_before", before)
+            .where("one != other or boot < boot_before")
         )
-        found = found.unionByName(differ.select("server"))
+        found = found.unionByName(begun_anew.select("server"))
     servers = kept(found.distinct())
     return None if servers.isEmpty() else servers
 
@@ -161,10 +161,10 @@ def coverage(
 
     server; first_record, last_record, records, missing long; boots int; first_us, last_us by its clock;
     first_gap_us, last_gap_us: its gaps lie between these (null without gaps); complete_from: the first record
-    after the last gap; first_missing: the first record of the first gap (null without gaps); went_back bool:
-    its clock was set back; held long, beat_record long: of the last heartbeat; base_held, base_record: of the
-    first heartbeat after complete_from, or 0 and 0 where the log is whole from record 1; numbered_twice bool:
-    it is among `twice`, as `gaps` was given; log: whole, gaps (also of these), no heartbeat or absent.
+    after the last gap; first_missing: the first record of the first gap (null without gaps); held long,
+    beat_record long: of the last heartbeat; base_held, base_record: of the first heartbeat after
+    complete_from, or 0 and 0 where the log is whole from record 1; numbered_twice bool: it is among `twice`,
+    as `gaps` was given; log: whole, gaps (also of these), no heartbeat or absent.
     """
     per_server = _ends(words)
     per_gap = gaps.groupBy("server").agg(
@@ -211,7 +211,6 @@ def coverage(
         "last_gap_us",
         f.coalesce("after_gap", "first_record").alias("complete_from"),
         "first_missing",
-        f.coalesce("went_back", f.lit(False)).alias("went_back"),
         "held",
         "beat_record",
         f.when(whole, f.lit(0)).otherwise(f.col("first_held")).alias("base_held"),
@@ -227,19 +226,13 @@ def coverage(
 
 def _ends(words: DataFrame) -> DataFrame:
     """By server the first and the last record that were read, their count, and the times of them."""
-    series = Window.partitionBy("server").orderBy("word")
     top = f.bin(f.max_by("mask", "word"))
     bottom = f.bin(f.min_by("mask", "word"))
     low = f.length(bottom) - f.length(f.regexp_replace(bottom, "0+$", ""))
-    return (
-        words.withColumn("went_back", f.col("first_us") < f.lag("first_us").over(series) - f.lit(BACK_US))
-        .groupBy("server")
-        .agg(
-            f.sum(f.bit_count("mask")).alias("records"),
-            (f.min("word") * WORD_BITS + low).alias("first_record"),
-            (f.max("word") * WORD_BITS + f.length(top) - 1).alias("last_record"),
-            f.min("first_us").alias("first_us"),
-            f.max("last_us").alias("last_us"),
-            f.coalesce(f.bool_or("went_back"), f.lit(False)).alias("went_back"),
-        )
+    return words.groupBy("server").agg(
+        f.sum(f.bit_count("mask")).alias("records"),
+        (f.min("word") * WORD_BITS + low).alias("first_record"),
+        (f.max("word") * WORD_BITS + f.length(top) - 1).alias("last_record"),
+        f.min("first_us").alias("first_us"),
+        f.max("last_us").alias("last_us"),
     )

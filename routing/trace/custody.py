@@ -1,10 +1,16 @@
 """Messages of mode ONE have one custodian at a time, and receipts say what the logs show."""
 
+from typing import Final
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from routing.trace import jumps
 from routing.trace.schema import ENDS
-from routing.trace.session import broadcast
+from routing.trace.session import kept
+
+FEWER_DUE: Final = "fewer due than the servers counted"
+"""Of a receipt ALL: a timeout may have cut it short, and by a clock that was set back be still to come."""
 
 
 def custody(routes: DataFrame, vanished: DataFrame | None = None) -> DataFrame:
@@ -70,8 +76,9 @@ def custody(routes: DataFrame, vanished: DataFrame | None = None) -> DataFrame:
     )
 
 
-def receipts(routes: DataFrame, coverage: DataFrame) -> DataFrame:
-    """One row for each message whose receipt was sent.
+def receipts(routes: DataFrame, records: DataFrame) -> DataFrame:
+    """One row for each message whose receipt was sent. Runs a job, and where one counts fewer than were due
+    another over the `records` of its server.
 
     smuid, day, topic, origin, mode; asked: ONE or ALL, null where that record is missing; x, y as the receipt
     says; had: subscriptions that have it, as the logs show (committed, or handed over where nothing is
@@ -85,12 +92,27 @@ def receipts(routes: DataFrame, coverage: DataFrame) -> DataFrame:
     without a guarantee may be missing in its log after a kill, so that nothing is wrong with a receipt that
     knows of more.
     """
+    found = kept(_by_routes(routes))
+    is_fewer = f.coalesce(f.col("why") == FEWER_DUE, f.lit(False))
+    origins = {row.origin for row in found.where(is_fewer).select("origin").distinct().collect()}
+    if not origins:
+        return found
+    is_doubted = is_fewer & f.col("origin").isin(sorted(jumps.set_back(records, origins)))
+    return found.withColumns(
+        {
+            "verdict": f.when(is_doubted, "unknown").otherwise(f.col("verdict")),
+            "why": f.when(~is_doubted, f.col("why")),
+        }
+    )
+
+
+def _by_routes(routes: DataFrame) -> DataFrame:
+    """`receipts`, as if no clock had been set back."""
     due = f.aggregate(
         f.filter("copies", lambda c: c["begun_us"].isNotNull()),
         f.lit(0).cast("long"),
         lambda total, c: total + c["due"],
     )
-    back = coverage.where("went_back").select(f.col("server").alias("origin"), f.lit(True).alias("back"))
     one = f.col("mode") == "ONE"
     awaited = (f.col("asked") == "ALL") & ~f.col("cut_short")
     why = (
@@ -99,12 +121,11 @@ def receipts(routes: DataFrame, coverage: DataFrame) -> DataFrame:
         .when(~f.col("known") | ~f.col("guarantee"), f.lit(None).cast("string"))
         .when(f.col("x") > f.col("had"), "more than the logs show")
         .when(~one & (f.col("y") > f.col("due")), "more due than the servers counted")
-        .when(~one & awaited & (f.col("y") < f.col("due")), "fewer due than the servers counted")
+        .when(~one & awaited & (f.col("y") < f.col("due")), FEWER_DUE)
     )
     told_all = (f.col("x") <= f.col("had")) & (one | (f.col("y") == f.col("due")) | (f.col("asked") == "ONE"))
     return (
         routes.where(f.col("receipt_x").isNotNull())
-        .join(broadcast(back), "origin", "left")
         .select(
             "smuid",
             "day",
@@ -120,9 +141,7 @@ def receipts(routes: DataFrame, coverage: DataFrame) -> DataFrame:
                 "known"
             ),
             "guarantee",
-            (f.exists("copies", _cuts_short) | ~f.col("receipt_in_time") | f.col("back").isNotNull()).alias(
-                "cut_short"
-            ),
+            (f.exists("copies", _cuts_short) | ~f.col("receipt_in_time")).alias("cut_short"),
         )
         .select(
             *("smuid", "day", "topic", "origin", "mode", "asked", "x", "y", "had", "due"),

@@ -47,13 +47,20 @@ _NEEDED: Final = (
 )
 
 
-def facts(records: DataFrame, incomplete: Collection[str] = (), by: Sequence[str] = ()) -> DataFrame:
+def facts(
+    records: DataFrame,
+    incomplete: Collection[str] = (),
+    by: Sequence[str] = (),
+    *,
+    shortened: Collection[str] = (),
+) -> DataFrame:
     """Records to one row for each hop, copy and delivery.
 
     `incomplete`: servers whose log has gaps or is absent; for these the Hops of other servers' records are
-    read as well. `by`: columns to group by besides, such as a stream's window. Returns `by`, `smuid`, `kind`
-    (HOP, COPY, DELIVERY), `a`, `b`, `attempt` and the slots `s0` ...; `named` gives
-    them their names. Partitioned by Smuid.
+    read as well. `shortened`: those whose first records were not read; they, too, may have had what they
+    turned away later. `by`: columns to group by besides, such as a stream's window. Returns `by`, `smuid`,
+    `kind` (HOP, COPY, DELIVERY), `a`, `b`, `attempt` and the slots `s0` ...; `named` gives them their names.
+    Partitioned by Smuid.
     """
     level = f.size(f.coalesce("hops", f.array().cast("array<string>")))
     slim = records.where((f.col("event") != "heartbeat") & (f.col("smuid") != "")).select(
@@ -80,10 +87,12 @@ def facts(records: DataFrame, incomplete: Collection[str] = (), by: Sequence[str
         f.col("key.b").alias("b"),
         f.col("key.attempt").alias("attempt"),
     ).agg(*slots)
-    # whoever turned it away for a reason, as one that was removed, may be called one that has had it
+    # whoever turned it away for a reason, as one that was removed, may be called one that has had it; whether
+    # it had is known where all of its log was read
+    unsure = f.col("a").isin(sorted({*incomplete, *shortened}))
     told = f.coalesce(*(f.col(f"s{list(_COPY).index(name)}") for name in _TELLS_OF_A_COPY))
     turned_away = (f.col("kind") == COPY) & (f.col(f"s{list(_COPY).index('begun')}") == TURNED_AWAY)
-    return found.where(~f.coalesce(turned_away & told.isNull(), f.lit(False)))
+    return found.where(~f.coalesce(turned_away & told.isNull() & ~unsure, f.lit(False)))
 
 
 def named(facts: DataFrame, by: Sequence[str] = ()) -> DataFrame:
@@ -128,7 +137,8 @@ def copies(facts: DataFrame) -> DataFrame:
     """One row for each server that has had the message, by its own log or by a peer's.
 
     Of a peer's record it is enough that it was there before, with less depth or with as much: who brought it
-    there may be told nowhere. Not so where its server turned it away as one that was removed.
+    there may be told nowhere. Not so where its server, of which all records were read, turned it away as one
+    that was removed.
 
     smuid, server, topic; begun int (1 published, 2 received, null where that record is missing), begun_us,
     begun_record, begun_last_record; ended int (`schema.ENDS`, null where no record is final), ended_us,

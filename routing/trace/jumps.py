@@ -125,6 +125,12 @@ def set_far(records: DataFrame, servers: Collection[str]) -> set[str]:
     }
 
 
+def set_back(records: DataFrame, servers: Collection[str]) -> set[str]:
+    """Of `servers` those of which a record is earlier than the one before. Runs a job over their records."""
+    earlier = _steps(records, servers).where("since_us < 0")
+    return {row.server for row in earlier.select("server").distinct().collect()}
+
+
 def _steps(records: DataFrame, servers: Collection[str]) -> DataFrame:
     """server, since_us: from one record that was read to the next; silence_us: at most, if it was not set."""
     order = Window.partitionBy("server").orderBy("record")

@@ -8,6 +8,7 @@ from pyspark.sql import functions as f
 
 from routing.trace import clocks, ends, links
 from routing.trace.facts import COPY, DELIVERY, HOP, facts, named
+from routing.trace.jumps import SILENCE_US_MAX
 from routing.trace.schema import DAY_US
 from routing.trace.session import broadcast, kept
 
@@ -98,9 +99,9 @@ def routes(
     committed: subscriptions, the second with those that were handed the message and acknowledge nothing;
     last_delay_us: from the first sending to the last first copy, by corrected clocks; asked: ONE or ALL, the
     receipt that was asked for, null for none or unknown; receipt_x, receipt_y; receipt_in_time: by its
-    server's clock it was sent while a tenth and more of a stated timeout was left; state: complete where
-    every copy's fate is known, else partial; missing: the servers whose part is not known; truncated: there
-    were more hops or copies than `most`, and state and counts are those of the ones kept.
+    server's clock it was sent while two minutes, and a tenth, of a stated timeout were left; state: complete
+    where every copy's fate is known, else partial; missing: the servers whose part is not known; truncated:
+    there were more hops or copies than `most`, and state and counts are those of the ones kept.
     """
     kind = f.col("kind")
     rows = _bounded(ends.states(clocks.corrected(named(paired), segments), coverage, proven), crowded, most)
@@ -209,7 +210,9 @@ def _receipt_in_time() -> Column:
     """Not as the timeout ended, which cuts a receipt short; that of its server the log does not tell."""
     lasts_us = f.col("expires_us") - f.col("begun_us")
     left_us = f.col("expires_us") - f.col("receipt_us")
-    return (f.col("expires_us") > 0) & (left_us > lasts_us * IN_TIME_SHARE)
+    # a clock that was set back by less than its log is silent shows no earlier time than before
+    least_us = lasts_us * IN_TIME_SHARE + SILENCE_US_MAX
+    return (f.col("expires_us") > 0) & (left_us > least_us)
 
 
 def _has_it() -> Column:

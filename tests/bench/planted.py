@@ -162,12 +162,13 @@ def _split(logs: Logs, is_free: Free, chance: random.Random) -> Fault | None:
         return None
     end = chance.choice(ends)
     other = chance.choice(sorted(logs.whole - {end["server"]}))
-    at = logs.of(other)[-1]
+    # last in both logs, since copies are answered in the order in which they are recorded
+    last, at = logs.of(end["server"])[-1], logs.of(other)[-1]
     basis = {k: end[k] for k in KEPT if k in end}
-    answer = {"outcome": "accepted", "sent_us": end["time_us"], "crossing": 1, "attempt": 1}
+    answer = {"outcome": "accepted", "sent_us": last["time_us"], "crossing": 1, "attempt": 1}
     answer |= {"peer_received_us": at["time_us"], "peer_sent_us": at["time_us"]}
-    began = next(r for r in logs.about(end["smuid"]) if r["event"] == "published")
-    logs.insert(began, basis | answer | {"event": "forwarded", "peer": other})
+    forwarded = basis | answer | {"event": "forwarded", "peer": other}
+    logs.insert(last, forwarded | {"boot": last["boot"], "time_us": last["time_us"]})
     there = basis | {"server": other, "boot": at["boot"], "time_us": at["time_us"]}
     received = there | {"event": "received", "peer": end["server"], "attempt": 1, "due": 1}
     read = there | {"event": "committed", "subscription": f"ada:other@{other}", "attempt": 1, "final": True}

@@ -192,12 +192,17 @@ def receipt_all_counts_few_without_a_stated_end(logs: WrittenLogs, name: str) ->
 
 def receipt_all_counts_few_by_a_clock_that_was_set_back(logs: WrittenLogs, name: str) -> None:
     reader = {"subscription": f"{READER}@back", "attempt": 1}
-    logs.last["back"] = 61  # whether a clock went back is looked at by 64 records
     logs.write("back", "published", name, due=2, receipt="ALL", expires_us=logs.now_us + 600_000_000)
     logs.write("back", "delivered", name, **reader)
     for event, fields in (("committed", reader | {"final": True}), ("receipt", {"receipt": "1/1"})):
         logs.write("back", event, name, **fields)
         logs.records[-1].time_us -= 3_600_000_000
+
+
+def receipt_all_counts_few_within_two_minutes(logs: WrittenLogs, name: str) -> None:
+    """A clock that was set back between two heartbeats would show the same."""
+    logs.read_by_all(name, 3, receipt="ALL", expires_us=logs.now_us + 110_000_000)
+    logs.write("a", "receipt", name, receipt="1/1")
 
 
 def receipt_of_unknown_kind(logs: WrittenLogs, name: str) -> None:
@@ -377,6 +382,7 @@ SCENARIOS: dict[str, Callable[[WrittenLogs, str], None]] = {
     "receipt ALL counts few at its end": receipt_all_counts_few_at_its_end,
     "receipt ALL counts few, without a stated end": receipt_all_counts_few_without_a_stated_end,
     "receipt ALL counts few, clock set back": receipt_all_counts_few_by_a_clock_that_was_set_back,
+    "receipt ALL counts few, within two minutes": receipt_all_counts_few_within_two_minutes,
     "receipt of unknown kind": receipt_of_unknown_kind,
     "receipt after a removal": receipt_after_a_removal,
     "receipt without guarantee": receipt_without_guarantee,

@@ -222,6 +222,38 @@ def test_what_did_not_come_while_the_clock_was_behind_was_never_here(site: Site)
     assert (found.covered, found.gaps) == (True, [])
 
 
+DAY_S = 86_400
+
+
+@pytest.mark.parametrize(
+    ("smuid", "born_after_s", "is_known"),
+    [
+        ("beta.example/{:012x}-1-1", 3_600, False),
+        ("beta.example/{:012x}-1-1", DAY_S + 3_600, True),
+        (SERVER + "/{:012x}-1-1", 3_600, False),
+        (SERVER + "/{:012x}-2-1", 3_600, True),
+    ],
+    ids=["an hour", "a day", "the same boot", "a later boot"],
+)
+def test_where_older_records_are_no_longer_kept_a_clock_that_was_behind_may_hide_that_it_was_here(
+    site: Site, smuid: str, born_after_s: int, is_known: bool
+) -> None:
+    site.write("heartbeat", smuid=FOREIGN)
+    older = site.close()
+    kept_from_s = site.us // 1_000_000 + 1
+    for boot in (1, 2):
+        site.start(boot, boot)
+        site.write("heartbeat")
+        site.close()
+        site.us += 2 * DAY_S * 1_000_000
+    site.start(3, 3)
+    site.write("heartbeat")
+    older.unlink()
+    found = site.why(smuid.format((kept_from_s + born_after_s) * 1000))
+    assert found.verdict.endswith("this site never had it.") is is_known
+    assert (found.state, found.covered) == ("unknown", is_known)
+
+
 @pytest.mark.parametrize("harm", ["a record is gone", "a byte is another"])
 def test_records_that_are_missing_from_when_the_clock_was_behind_may_have_told_of_it(
     site: Site, harm: str

@@ -178,4 +178,52 @@ MUTATIONS = [
         new="behind_s += 0.0",
         tests=("tests/daemon/hops/test_coverage.py::test_what_came_while_the_clock_was_behind_is_found",),
     ),
+    Mutation(
+        name="boots that follow later ones are looked for from word to word alone",
+        file="routing/trace/coverage.py",
+        old=' | (f.col("first_boot") < f.col("last_boot"))',
+        new="",
+        tests=("tests/routing/trace/test_suspects.py::test_a_copy_is_lost_where_that_is_proven_alone",),
+    ),
+    Mutation(
+        name="a copy is lost between two others in whatever order their records are",
+        file="routing/trace/brackets.py",
+        old='where("before < after")',
+        new='where("before is not null and after is not null")',
+        tests=("tests/routing/trace/test_suspects.py::test_a_copy_is_lost_where_that_is_proven_alone",),
+    ),
+    Mutation(
+        name="a clock that was behind hides that a message was here before the log begins",
+        file="daemon/hops/examine.py",
+        old="if born_us < first.time_us + CLOCK_DOUBT_S * 1_000_000:",
+        new="if born_us < first.time_us:",
+        tests=(
+            "tests/daemon/hops/test_coverage.py::"
+            "test_where_older_records_are_no_longer_kept_a_clock_that_was_behind_may_hide_that_it_was_here",
+        ),
+    ),
+    Mutation(
+        name="who turned away what was removed never had it, whatever of its log was read",
+        file="routing/trace/facts.py",
+        old="turned_away & told.isNull() & ~unsure,",
+        new="turned_away & told.isNull(),",
+        tests=(
+            "tests/routing/trace/test_promises.py::"
+            "test_who_turned_away_what_was_removed_may_have_had_it_in_records_that_were_not_read",
+        ),
+    ),
+    Mutation(
+        name="a clock that was set back cuts no receipt short",
+        file="routing/trace/custody.py",
+        old="sorted(jumps.set_back(records, origins))",
+        new="[]",
+        tests=("tests/routing/trace/test_promises.py::test_a_receipt_is_held_to_what_it_was_asked_for",),
+    ),
+    Mutation(
+        name="a clock is seen to be set back in less than two minutes",
+        file="routing/trace/routes.py",
+        old="lasts_us * IN_TIME_SHARE + SILENCE_US_MAX",
+        new="lasts_us * IN_TIME_SHARE",
+        tests=("tests/routing/trace/test_promises.py::test_a_receipt_is_held_to_what_it_was_asked_for",),
+    ),
 ]

@@ -10,7 +10,7 @@ import pytest
 
 from routing.hops import HopRecord
 from routing.trace import proof
-from tests.support.copies_in_logs import HELD, ORIGINS, smuid, written
+from tests.support.copies_in_logs import FAR_US, HELD, ORIGINS, smuid, written
 from tests.support.fates import balance_state
 from tests.support.hop_logs import WrittenLogs, records_frame
 
@@ -37,7 +37,8 @@ def found(spark: Any, records: list[HopRecord]) -> Found:
     words = coverage.words(read)
     covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
     incomplete = [row.server for row in covered.where("log in ('gaps', 'absent')").collect()]
-    paired = facts.facts(read, incomplete).localCheckpoint()
+    shortened = [row.server for row in covered.where("first_record > 1").collect()]
+    paired = facts.facts(read, incomplete, shortened=shortened).localCheckpoint()
     made = routes.routes(paired, clocks.segments_frame(spark, []), covered).localCheckpoint()
     copies = ends.states(facts.copies(paired), covered).localCheckpoint()
     hops = facts.hops(paired).withColumn("kind", links.kind_name())
@@ -49,7 +50,7 @@ def found(spark: Any, records: list[HopRecord]) -> Found:
     return Found(
         routes=by_smuid(made),
         custody=by_smuid(custody.custody(made, gone)),
-        receipts=by_smuid(custody.receipts(made, covered)),
+        receipts=by_smuid(custody.receipts(made, read)),
         twice={row.smuid for row in copies.where(balance.begun_twice() | balance.ended_twice()).collect()},
         held={(row.server, row.smuid) for row in copies.where("state = 'held'").collect()},
         states={(row.server, row.smuid): row.state for row in copies.collect()},
@@ -181,6 +182,7 @@ def test_the_servers_agree_with_their_records(jobs: Found) -> None:
         ("receipt ALL counts few at its end", "unknown"),
         ("receipt ALL counts few, without a stated end", "unknown"),
         ("receipt ALL counts few, clock set back", "unknown"),
+        ("receipt ALL counts few, within two minutes", "unknown"),
         ("receipt of unknown kind", "unknown"),
         ("receipt after a removal", "unknown"),
         ("receipt without guarantee", "right"),
@@ -238,6 +240,27 @@ def test_a_duplicate_is_a_copy_where_nobody_tells_of_another_but_of_what_was_rem
     assert jobs.routes[names[""]]["state"] == "partial"
     assert ("c", names["removed"]) not in jobs.states
     assert jobs.routes[names["removed"]]["state"] == "complete"
+
+
+@pytest.mark.parametrize(("server", "state"), [("torn", "log missing"), ("short", "unknown")])
+def test_who_turned_away_what_was_removed_may_have_had_it_in_records_that_were_not_read(
+    spark: Any, server: str, state: str
+) -> None:
+    """It was received and read there; its sender, who got no answer, was told at the second attempt."""
+    logs = WrittenLogs()
+    name = "a/019aa5d72900-1-1"
+    logs.read_by_all(name, 1, receipt="ALL", expires_us=FAR_US)
+    if server == "torn":
+        logs.write(server, "heartbeat")
+    logs.lose(server)
+    logs.write(server, "duplicate", name, peer="a", attempt=2, hops=("a",), reason="removed")
+    logs.write("a", "forwarded", name, peer=server, attempt=2, outcome="duplicate")
+    logs.write("a", "receipt", name, receipt="2/2")
+    for each in ("a", server):
+        logs.write(each, "heartbeat")
+    jobs = found(spark, logs.records)
+    assert jobs.states[server, name] == state
+    assert jobs.routes[name]["missing"] == [server]
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,12 @@ class Suspects:
         for _ in range(20):
             self.logs.write(self.set, "heartbeat")
 
+    def started_at(self, number: int, boot: int) -> None:
+        """What it has written from this number on is of this boot."""
+        for record in self.logs.records:
+            if record.server == self.set and record.record >= number:
+                record.boot = boot
+
     def answered(self, *, stamp_us: int = 0, **fields: Any) -> str:
         """A copy of which only the acknowledgement tells."""
         self.count += 1
@@ -107,6 +113,38 @@ def its_server_was_installed_anew_and_its_first_records_were_not_read(case: Susp
     return set()
 
 
+def its_server_was_started_again(case: Suspects) -> set[str]:
+    found = a_copy_between_two_that_were_answered_where_all_numbers_are_there(case)
+    case.started_at(1, 0)
+    case.started_at(10, 1)
+    return found
+
+
+def its_server_was_installed_anew_a_few_records_ago(case: Suspects) -> set[str]:
+    """No number came twice, and it had been started more than once before."""
+    case.taken()
+    case.answered()
+    case.started_at(1, 2)
+    case.started_at(10, 3)
+    case.taken()
+    return set()
+
+
+def its_server_was_installed_anew_and_its_numbers_reach_the_first_that_was_read_before(
+    case: Suspects,
+) -> set[str]:
+    """No number came twice, all are of one boot, and the last records before it were not read."""
+    case.logs.last[case.set] = 40
+    case.taken()
+    case.answered()
+    case.logs.last[case.set] = 20
+    case.taken()
+    for _ in range(18):
+        case.logs.write(case.set, "heartbeat")
+    case.logs.last[case.set] = 42
+    return set()
+
+
 LOST: Final[dict[str, Callable[[Suspects], set[str]]]] = {
     "between two that were answered": a_copy_between_two_that_were_answered_where_all_numbers_are_there,
     "in a gap": its_record_may_be_in_a_gap_whatever_the_clock_said,
@@ -120,6 +158,11 @@ LOST: Final[dict[str, Callable[[Suspects], set[str]]]] = {
     ),
     "anew": its_server_was_installed_anew,
     "anew, first records not read": its_server_was_installed_anew_and_its_first_records_were_not_read,
+    "anew, a few records ago": its_server_was_installed_anew_a_few_records_ago,
+    "anew, as far as it was read": (
+        its_server_was_installed_anew_and_its_numbers_reach_the_first_that_was_read_before
+    ),
+    "started again": its_server_was_started_again,
 }
 """Each tells of copies, and says which of them are lost."""
 
