@@ -57,6 +57,7 @@ class ClientConnection:
         self._listening = trio.CancelScope()  # around each wait for the client
         self._answered = trio.lowlevel.ParkingLot()
         self._answers_end = False  # the session gives none any more, or none in time
+        self._limits = site.limits  # of which the conversation knows
         self._output = Output(site, conversation, transport, self._finish)
         self._silence = Silence(site, conversation)
         self._ahead_bytes = 0  # read while nothing was carried out
@@ -196,8 +197,12 @@ class ClientConnection:
                 return
 
     def _proceed(self) -> None:
+        limits = self._site.limits
         try:
-            self._conversation.proceed(self._site.limits.unanswered_per_session_max)
+            if limits is not self._limits:
+                self._limits = limits
+                self._conversation.limit(limits)
+            self._conversation.proceed(limits.unanswered_per_session_max)
         except Exception as error:  # of ours: what the session holds goes to others, and the client is told
             self._site.mishap(f"what {self._remote} asked for", error)
             self._answers_end = True

@@ -4,6 +4,7 @@
     accept, refuse  what became of the login
     handle          what the session tells the client
     take_output     what is to be sent
+    limit           other limits, of a configuration that was read anew
 
 No I/O, no clock, no task: a conversation is tested by calling it. The shell (`daemon.connections.shell`) does
 the waiting, and keeps the rules that are the same for all.
@@ -15,7 +16,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from daemon.frontend import Session, SessionEvent
+from daemon.frontend import Limits, Session, SessionEvent
 from routing.errors import Refusal
 
 EndReason = Literal[
@@ -77,6 +78,13 @@ class Conversation(ABC):
 
     def greet(self) -> None:
         """Say what a server says first."""
+        return
+
+    def limit(self, limits: Limits) -> None:
+        """Other limits hold from now on, and for what the client has begun to send, too.
+
+        Called where those of the site have changed since the login; those of before it are known.
+        """
         return
 
     @abstractmethod

@@ -63,13 +63,12 @@ class SmqpConversation(Conversation):
         self._server_ident = server_ident
         self._suid = suid
         self._default_timeout_s = default_timeout_s
-        self._idle_timeout_s = limits.idle_timeout_s
         self._remote = remote
         self._utc = utc
-        self._frame_limits = frame_limits(limits)
+        self._limits = limits
         self._reader = FrameReader(
             msgspec.structs.replace(
-                self._frame_limits,
+                frame_limits(limits),
                 header_bytes_max=min(LOGIN_HEADER_BYTES_MAX, limits.frame_header_bytes_max),
                 sections_max=0,
             )
@@ -208,11 +207,15 @@ class SmqpConversation(Conversation):
 
     # -- the login --------------------------------------------------------------------------------
 
+    def limit(self, limits: Limits) -> None:
+        """See `Conversation`."""
+        self._reader.limits = frame_limits(limits)
+
     def accept(self, session: Session) -> None:
         """See `Conversation`."""
         assert self._login is not None
         self._session = session
-        self._reader.limits = self._frame_limits
+        self.limit(self._limits)
         self._handlers = {
             Commit: lambda command: session.commit(command.numbers, command.key),
             ConnectTo: self._connect_to,
@@ -235,7 +238,7 @@ class SmqpConversation(Conversation):
                 self._default_timeout_s,
                 self._utc(),
                 self._suid,
-                self._idle_timeout_s,
+                self._limits.idle_timeout_s,
             )
         )
 

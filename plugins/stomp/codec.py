@@ -116,17 +116,13 @@ class Decoder:
 
     Attributes:
         version: to be set once it is negotiated; it counts for the frames after that.
-        body_bytes_max: of one frame; may be set likewise.
         receipt: after an error, what the frame at fault asked for, as far as that can be read.
     """
 
     def __init__(self, limits: DecoderLimits) -> None:
         self.version: Version = "1.2"
-        self.body_bytes_max = limits.body_bytes_max
         self.receipt: str | None = None
-        self._header_bytes_max = limits.header_bytes_max
-        self._header_line_bytes_max = limits.header_line_bytes_max
-        self._headers_max = limits.headers_max
+        self.limit(limits)
         self._data = b""
         self._at = 0  # where in _data the next frame begins
         self._more = bytearray()  # came after _data, not yet joined to it
@@ -149,6 +145,13 @@ class Decoder:
     def unfinished_bytes(self) -> int:
         """What is held of a frame that is not whole, or will be once its body of a stated length is."""
         return max(self._wanted, self.buffered_bytes)
+
+    def limit(self, limits: DecoderLimits) -> None:
+        """Other limits hold from now on, and for the frame that has begun, too."""
+        self._body_bytes_max = limits.body_bytes_max
+        self._header_bytes_max = limits.header_bytes_max
+        self._header_line_bytes_max = limits.header_line_bytes_max
+        self._headers_max = limits.headers_max
 
     def feed(self, data: bytes | bytearray) -> None:
         """Take bytes as they came from the stream."""
@@ -185,7 +188,7 @@ class Decoder:
                 self._wait_for_body(head)
                 return None
             if length < 0:
-                if end - start > self.body_bytes_max:
+                if end - start > self._body_bytes_max:
                     raise self._body_too_large(command)
             elif data[end]:
                 raise FramingLost(f"the {length} bytes of the body of {command} are not followed by NUL")
@@ -205,7 +208,7 @@ class Decoder:
         self._head = head
         if length >= 0:
             self._wanted = offset + length + 1
-        elif self.buffered_bytes - offset > self.body_bytes_max:
+        elif self.buffered_bytes - offset > self._body_bytes_max:
             raise self._body_too_large(command)
         else:
             self._needle = True
@@ -217,7 +220,7 @@ class Decoder:
         if self._needle:
             limit = self._header_bytes_max
             if self._head is not None:
-                limit = self._head[2] + self.body_bytes_max
+                limit = self._head[2] + self._body_bytes_max
             if self.buffered_bytes <= limit:
                 return False
             self._needle = False
@@ -261,8 +264,8 @@ class Decoder:
             if not (stated.isascii() and stated.isdigit()):
                 raise FramingLost(f"content-length: {stated[:80]!r} is not a number of bytes")
             # Twenty digits hold any length there is; more of them would only cost time.
-            length = int(stated) if len(stated) <= 20 else self.body_bytes_max + 1
-            if length > self.body_bytes_max:
+            length = int(stated) if len(stated) <= 20 else self._body_bytes_max + 1
+            if length > self._body_bytes_max:
                 raise self._body_too_large(command)
         return command, headers, offset, length
 
@@ -304,7 +307,7 @@ class Decoder:
         return FramingLost(text, Refusal.TOO_LARGE)
 
     def _body_too_large(self, command: str) -> FramingLost:
-        text = f"the body of {command} has more than {self.body_bytes_max} bytes"
+        text = f"the body of {command} has more than {self._body_bytes_max} bytes"
         return FramingLost(text, Refusal.TOO_LARGE)
 
     def _stated_receipt(self) -> str | None:

@@ -40,7 +40,11 @@ _FIRST: Final = "redelivered:false\ndelivery-count:1\n"
 
 
 class Consuming:
-    """The subscriptions of one connection, and what they have been sent."""
+    """The subscriptions of one connection, and what they have been sent.
+
+    Attributes:
+        limits: may be set, and hold from then on.
+    """
 
     def __init__(
         self,
@@ -61,7 +65,7 @@ class Consuming:
         self._out = out
         self._finished = finished
         self._server_name = server_name
-        self._limits = limits
+        self.limits = limits
         self._settings = settings
         self._token = token
         self._wall_ms = wall_ms
@@ -90,12 +94,12 @@ class Consuming:
             targets = {self.temporary_topic(destination.name): destination.text}
             self._end(("id", destination.text), None)
         ack = read_ack_mode(headers)
-        options = read_options(headers, ack, destination, self._settings, self._limits)
+        options = read_options(headers, ack, destination, self._settings, self.limits)
         self._begin(Subscription(headers.get("id"), destination, targets, ack), options, request)
 
     def _begin(self, subscription: Subscription, options: SubscribeOptions, request: Any) -> None:
-        if len(self._subscriptions) >= self._limits.subscriptions_per_session_max:
-            text = f"a connection has at most {self._limits.subscriptions_per_session_max} subscriptions"
+        if len(self._subscriptions) >= self.limits.subscriptions_per_session_max:
+            text = f"a connection has at most {self.limits.subscriptions_per_session_max} subscriptions"
             raise Refusal(Refusal.TOO_MANY, text)
         subscription.durable = options.durable
         self._made += 1
@@ -132,7 +136,7 @@ class Consuming:
         """The system topic of this connection behind a temporary destination, from now on."""
         topic = self._temporary.get(name)
         if topic is None:
-            if len(self._temporary) >= self._limits.subscriptions_per_session_max:
+            if len(self._temporary) >= self.limits.subscriptions_per_session_max:
                 text = f"a connection has at most {len(self._temporary)} temporary queues"
                 raise Refusal(Refusal.TOO_MANY, text)
             channel = f"{self._token}-t{len(self._temporary) + 1}"
@@ -150,7 +154,7 @@ class Consuming:
         topic = self.temporary_topic(destination.name)
         if not any(topic in subscription.targets for subscription in self._delivering.values()):
             subscription = Subscription(reply_to, destination, {topic: reply_to}, "auto")
-            options = read_options({}, "auto", destination, self._settings, self._limits)
+            options = read_options({}, "auto", destination, self._settings, self.limits)
             self._begin(subscription, options, None)
         return topic
 
@@ -240,7 +244,7 @@ class Consuming:
         if subscription is not None and event.number in subscription.held:
             del subscription.held[event.number]
             self._withdrawn[event.number] = _WITHDRAWN[event.reason]
-            if len(self._withdrawn) > self._limits.credit_max:
+            if len(self._withdrawn) > self.limits.credit_max:
                 del self._withdrawn[next(iter(self._withdrawn))]
 
     def detached(self, event: Detached) -> Refusal | None:

@@ -11,6 +11,8 @@ server-specific there is described in README.md beside this file.
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+import msgspec
+
 from daemon.connections.conversation import Conversation, Credentials, EndReason
 from daemon.frontend import (
     Answer,
@@ -70,8 +72,12 @@ class StompConversation(Conversation):
         self._settings = settings
         self._token = token
         self._wall_ms = wall_ms
-        self._decoder = Decoder(decoder_limits(limits, settings))
-        self._decoder.body_bytes_max = min(LOGIN_BODY_BYTES_MAX, limits.message_bytes_max)
+        self._decoder = Decoder(
+            msgspec.structs.replace(
+                decoder_limits(limits, settings),
+                body_bytes_max=min(LOGIN_BODY_BYTES_MAX, limits.message_bytes_max),
+            )
+        )
         self._transactions = Transactions(settings)
         self._connect: Connect | None = None  # that is being looked at, or was right
         self._session: Session
@@ -161,13 +167,19 @@ class StompConversation(Conversation):
         command, headers = self._decoder.unfinished or (None, {})
         self._fail(refusal, headers.get("receipt"), command)
 
+    def limit(self, limits: Limits) -> None:
+        """See `Conversation`."""
+        self._decoder.limit(decoder_limits(limits, self._settings))
+        if self._consuming is not None:
+            self._consuming.limits = limits
+
     def accept(self, session: Session) -> None:
         """CONNECTED."""
         connect = self._connect
         assert connect is not None
         self._session = session
         self.version = self._decoder.version = connect.version
-        self._decoder.body_bytes_max = self._limits.message_bytes_max
+        self.limit(self._limits)
         least = self._settings.heart_beat_ms_min
         if connect.sends_every_ms:
             every_s = max(connect.sends_every_ms, least) / 1000

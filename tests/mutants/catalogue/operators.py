@@ -136,6 +136,16 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="who is logged in keeps the limits of the login",
+        file="daemon/connections/client_connection.py",
+        old="self._conversation.limit(limits)",
+        new="pass",
+        tests=(
+            "tests/plugins/smqp/test_logging_in.py::test_the_limits_of_a_configuration_that_is_read_anew_hold_for_who_is_logged_in",
+            "tests/plugins/stomp/test_subscriptions.py::TestLimits",
+        ),
+    ),
+    Mutation(
         name="header lines before the login are not bounded as the configuration says",
         file="plugins/smqp/conversation.py",
         old="                sections_max=0,\n",

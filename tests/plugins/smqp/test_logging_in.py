@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -68,6 +69,18 @@ async def test_the_limits_of_the_configuration_hold_before_the_login(
         await peer.send(frame(f"PASS ada {PASSWORD}", *lines))
         start, attributes = await peer.line()
         assert (start, attributes["Text"]) == (f"ERROR {error[0]}", error[1])
+
+
+async def test_the_limits_of_a_configuration_that_is_read_anew_hold_for_who_is_logged_in(
+    site: BrokerSite,
+) -> None:
+    async with connected(site) as peer:
+        for bytes_max, answer in ((1_000, "ERROR too-large"), (4_000, "OK")):
+            limits = Limits(message_bytes_max=bytes_max)
+            site.broker.reconfigure(msgspec.structs.replace(site.broker.settings, limits=limits))
+            await peer.send(publish("t", "c1", body=b"x" * 2_000))
+            start, _ = await peer.line()
+            assert start.startswith(answer)
 
 
 async def test_who_leaves_while_its_password_waits_gives_its_place_up(

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from daemon.frontend import Identity
@@ -439,6 +440,18 @@ class TestLimits:
         client = connect()
         await client.raw(frame)
         await client.refused(code)
+
+    async def test_those_of_a_configuration_that_is_read_anew_hold_for_who_is_logged_in(
+        self, ada: StompClient, site: BrokerSite
+    ) -> None:
+        limits = Limits(subscriptions_per_session_max=3, message_bytes_max=200, frame_headers_max=32)
+        site.broker.reconfigure(msgspec.structs.replace(site.broker.settings, limits=limits))
+        for number in range(3):
+            await ada.subscribe("/topic/news", id=str(number))
+        headers = {f"h{number}": "x" for number in range(17)}
+        await ada.ask("SEND", {"destination": "/queue/a", **headers}, b"x" * 200)
+        await ada.send("SEND", {"destination": "/queue/a", "content-length": "201"})
+        await ada.refused(Refusal.TOO_LARGE)
 
 
 class TestCloudHeaders:
