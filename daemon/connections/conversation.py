@@ -81,7 +81,7 @@ class Conversation(ABC):
         return
 
     def limit(self, limits: Limits) -> None:
-        """Other limits hold from now on, and for what the client has begun to send, too.
+        """Other limits hold from now on, for what has not been looked at of a frame that has begun, too.
 
         Called where those of the site have changed since the login; those of before it are known.
         """

@@ -153,13 +153,11 @@ class UnitReader:
 
     def __init__(self, message_bytes_max: int) -> None:
         """`message_bytes_max` bounds a message with its headers, and the payload of a control."""
-        self._message_bytes_max = message_bytes_max
         self._reader = FrameReader(_limits(message_bytes_max))
 
     def bound(self, message_bytes_max: int) -> None:
-        """Another bound, from the next unit on whose head comes."""
-        if message_bytes_max != self._message_bytes_max:
-            self._message_bytes_max = message_bytes_max
+        """Another bound holds from now on, for what has not been looked at of a unit that has begun, too."""
+        if message_bytes_max != self._reader.limits.message_bytes_max:
             self._reader.limits = _limits(message_bytes_max)
 
     def feed(self, data: bytes) -> None:

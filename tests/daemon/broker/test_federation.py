@@ -5,11 +5,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 import trio.testing
 
 from daemon.hops.reader import HopLogReader
+from daemon.settings import Limits
 from routing.errors import Refusal
 from routing.message import Message, Section
 from tests.support.federated import CHAIN, PAIR, sites
@@ -58,6 +60,23 @@ async def test_a_message_goes_only_where_it_is_wanted_and_not_back_to_where_it_c
         if record.topic == "weather" and record.event in ("published", "received", "loop", "duplicate")
     }
     assert events == {("alpha", "published"), ("beta", "received")}
+
+
+async def test_a_site_whose_limits_have_changed_takes_from_its_peers_what_they_allow(tmp_path: Path) -> None:
+    async with sites(tmp_path, PAIR) as federation:
+        alpha, beta = await federation.start("alpha", "beta")
+        reader = await beta.client("reader")
+        await reader.subscribe("weather")
+        await alpha.wanted("ALL", "weather")
+        publisher = await alpha.client("publisher")
+        text = "x" * 100_000
+        await publisher.publish("weather", text, depth=1)
+        assert await reader.take() == text
+        limits = Limits(message_bytes_max=1_000)
+        beta.broker.reconfigure(msgspec.structs.replace(beta.broker.settings, limits=limits))
+        await publisher.publish("weather", text, depth=1)
+        await publisher.publish("weather", "rain", depth=1)
+        assert await reader.gets_nothing_before("rain")
 
 
 async def test_a_copy_is_acknowledged_once_it_is_on_disk(

@@ -136,4 +136,13 @@ MUTATIONS = [
             "tests/daemon/link/test_links.py::test_how_much_a_message_may_be_holds_on_links_that_are_up_as_it_is_changed",
         ),
     ),
+    Mutation(
+        name="the links of a site keep the limits of its start",
+        file="daemon/link/joining.py",
+        old="lambda: broker.limits.message_bytes_max + broker.limits.frame_header_bytes_max",
+        new="lambda limits=broker.limits: limits.message_bytes_max + limits.frame_header_bytes_max",
+        tests=(
+            "tests/daemon/broker/test_federation.py::test_a_site_whose_limits_have_changed_takes_from_its_peers_what_they_allow",
+        ),
+    ),
 ]

@@ -47,6 +47,25 @@ def subscribed(*sites: str, besides: Collection[tuple[str, str]] = ()) -> Asking
     return federation
 
 
+def be_heard_of(federation: Federation, site: str, *, by: str) -> None:
+    """A site subscribes, of which one peer alone has heard so far."""
+    federation.subscribe(site, "another")
+    federation.settle()
+    federation.subscribe(site)
+    told = federation.control[site, by]
+    while told:
+        federation._arrive(site, by, told.popleft())
+        federation.take(by)
+
+
+def carry(federation: Federation, *links: tuple[str, str]) -> None:
+    """The messages on these, one link after the other, and nothing else."""
+    for one, other in links:
+        while federation.bulk[one, other]:
+            federation._arrive(one, other, federation.bulk[one, other].pop(0))
+            federation.take(other)
+
+
 def publish_without(federation: Federation, one: str, other: str) -> None:
     """What goes over one link of a message for all is lost on it."""
     federation.publish("o", depth=-1, receipt="ALL")
@@ -411,17 +430,9 @@ def test_what_was_counted_is_known_while_others_beyond_are_waited_for_and_the_co
 def test_who_is_known_to_a_site_on_the_way_alone_is_waited_for_where_a_link_goes_that_none_needs() -> None:
     """A has heard of e, which has come a moment before, and o has not."""
     federation = subscribed("t", besides=[("a", "e")])
-    federation.subscribe("e", "another")
-    federation.settle()
-    federation.subscribe("e")
-    told = federation.control["e", "a"]
-    while told:
-        federation._arrive("e", "a", told.popleft())
-        federation.take("a")
+    be_heard_of(federation, "e", by="a")
     federation.publish("o", depth=-1, receipt="ALL")
-    while federation.bulk["o", "a"]:
-        federation._arrive("o", "a", federation.bulk["o", "a"].pop(0))
-        federation.take("a")
+    carry(federation, ("o", "a"))
     federation.settle()
     lose(federation, ("b", "c"))
     federation.commit("t", "m")
@@ -438,18 +449,9 @@ def test_who_is_known_to_a_site_on_the_way_alone_is_waited_for_where_a_link_goes
 def test_who_is_known_to_a_site_on_the_way_alone_is_asked_where_the_answers_of_others_are_lost() -> None:
     """T alone has heard of e; b is lost, and does not say that c has it."""
     federation = subscribed("t", "c", besides=[("t", "e")])
-    federation.subscribe("e", "another")
-    federation.settle()
-    federation.subscribe("e")
-    told = federation.control["e", "t"]
-    while told:
-        federation._arrive("e", "t", told.popleft())
-        federation.take("t")
+    be_heard_of(federation, "e", by="t")
     federation.publish("o", depth=-1, receipt="ALL")
-    for one, other in (("o", "a"), ("a", "t"), ("o", "b"), ("b", "c")):
-        while federation.bulk[one, other]:
-            federation._arrive(one, other, federation.bulk[one, other].pop(0))
-            federation.take(other)
+    carry(federation, ("o", "a"), ("a", "t"), ("o", "b"), ("b", "c"))
     federation.settle()
     federation.cut("o", "b")
     for site in ("t", "e"):
