@@ -9,6 +9,7 @@ peer whose link is down once the news of this site says so; one for an account l
 way. Others wait before a link that is down.
 """
 
+import itertools
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from typing import Final
 
@@ -39,7 +40,10 @@ class _Seen(msgspec.Struct, frozen=True):
     has_rules: bool
 
 
-_NOTHING: Final = _Seen(NOBODY, {kind: [_NOWHERE] * 2 for kind in KINDS}, False)
+_UP: Final[Mapping[WantKind, tuple[bool, ...]]] = {"ALL": (False,), "ONE": (True,), "SERVER": (True, False)}
+"""For wants of each kind, whether links have to be up on ways to who has them."""
+
+_NOTHING: Final = _Seen(NOBODY, {kind: [_NOWHERE] * 5 for kind in KINDS}, False)
 
 
 class EverySite:
@@ -131,15 +135,18 @@ class NearestByNews:
 
         If that refuses news, then of those sites that it does not know, or not that they are so near.
 
+        To a server over links that are up where there is such a way from here, be it by that very peer: so
+        go messages that are here, and what the peer sent towards a link that is down would come back to it.
+
         `by_pattern`: also to those that want a topic by a pattern, and not by its name.
         """
         wanting = self._wanting(want) if by_pattern else self._saying(want)
         if not wanting:
             return None
-        shut, theirs = self._shut(want), _NOWHERE
-        known = self._beyond(self._server, want[0], shut, frozenset((to,)))
+        shut, theirs, up = self._shut(want), _NOWHERE, self._goes_over_links_up(want)
+        known = self._beyond(self._server, want[0], shut, frozenset((to,)), up=up)
         if refused and self._server not in refused:
-            theirs = self._beyond(self._server, want[0], shut, refused | {to})
+            theirs = self._beyond(self._server, want[0], shut, refused | {to}, up=up)
         return min(
             (known[site] for site in wanting if site in known and theirs.get(site) != known[site]),
             default=None,
@@ -167,11 +174,14 @@ class NearestByNews:
         ways, before, apart = self._topology.ways, self._seen.get(peer, _NOTHING), frozenset((peer,))
         reached = {
             kind: [
-                _NOWHERE if self._server in without else self._beyond(self._server, kind, OPEN, without)
-                for without in (apart, refused | apart)
+                _NOWHERE
+                if self._server in without
+                else self._beyond(self._server, kind, OPEN, without, up=up)
+                for without, up in itertools.product((apart, refused | apart), _UP[kind])
             ]
             for kind in KINDS
         }
+        reached["SERVER"].append(self._up_to_servers())
         now = self._seen[peer] = _Seen(frozenset(self._topology.sites), reached, bool(ways.links.limited))
         new = before.sites ^ now.sites
         moved = {kind: new.union(*map(_differing, before.reached[kind], now.reached[kind])) for kind in KINDS}
@@ -189,7 +199,9 @@ class NearestByNews:
             self._looked_at, ways = self._topology.version, self._topology.ways
             self._had_rules = bool(ways.links.limited)
             self._from_peers = {
-                (peer, kind): self._beyond(peer, kind, OPEN) for peer in self.peers for kind in KINDS
+                (peer, kind): self._beyond(peer, kind, OPEN, up=kind == "ONE")
+                for peer in self.peers
+                for kind in KINDS
             }
         return before
 
@@ -293,14 +305,23 @@ class NearestByNews:
         shut: Shut,
         without: frozenset[str] = NOBODY,
     ) -> int | None:
-        return _nearest(self._beyond(start, want[0], shut, without), sites)
+        return _nearest(self._beyond(start, want[0], shut, without, up=want[0] == "ONE"), sites)
 
     def _beyond(
-        self, start: str, kind: WantKind, shut: Shut, without: frozenset[str] = NOBODY
+        self, start: str, kind: WantKind, shut: Shut, without: frozenset[str] = NOBODY, *, up: bool
     ) -> Mapping[str, int]:
         """Links to what a message can reach that is for a want of this kind; see `Ways.beyond`."""
-        is_one, is_bounded = kind == "ONE", kind != "SERVER"
-        return self._topology.ways.beyond(start, shut, up=is_one, without=without, is_bounded=is_bounded)
+        is_bounded = kind != "SERVER"
+        return self._topology.ways.beyond(start, shut, up=up, without=without, is_bounded=is_bounded)
+
+    def _goes_over_links_up(self, want: Want) -> bool:
+        """Whether a message for it goes from here over links that are up at both ends, and over no others."""
+        kind, name = want
+        return kind == "ONE" or (kind == "SERVER" and name in self._up_to_servers())
+
+    def _up_to_servers(self) -> Mapping[str, int]:
+        """Links to each site to which all on the way are up."""
+        return self._beyond(self._server, "SERVER", OPEN, up=True)
 
     def _wants_changed(self, touched: Touched) -> None:
         buckets = touched.buckets.union(map(bucket_of, touched.names), map(bucket_of, touched.names_for_one))

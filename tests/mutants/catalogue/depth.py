@@ -222,8 +222,8 @@ MUTATIONS: Final = [
     Mutation(
         name="that a link far away bounds depth is told to nobody",
         file="routing/federation/nearest.py",
-        old="self._beyond(self._server, kind, OPEN, without)",
-        new='self._beyond(self._server, "SERVER", OPEN, without)',
+        old="self._beyond(self._server, kind, OPEN, without, up=up)",
+        new='self._beyond(self._server, "SERVER", OPEN, without, up=up)',
         tests=(
             f"{BEYOND_RULES}::test_an_earlier_peer_is_told_when_a_link_further_away_ends_the_way_or_does_no_more",
         ),

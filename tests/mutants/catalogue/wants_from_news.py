@@ -66,9 +66,29 @@ MUTATIONS: Final = [
     Mutation(
         name="who is told besides news is told of ways for mode ONE over links that are down",
         file="routing/federation/nearest.py",
-        old="ways.beyond(start, shut, up=is_one, without",
-        new="ways.beyond(start, shut, up=False, without",
+        old='return kind == "ONE" or (kind == "SERVER" and',
+        new='return (kind == "SERVER" and',
         tests=(f"{CUSTODY}::test_one_waits_at_a_site_that_is_told_of_wants_until_a_way_is_up",),
+    ),
+    Mutation(
+        name="who is told besides news is told of ways to servers by which nothing goes",
+        file="routing/federation/nearest.py",
+        old='return kind == "ONE" or (kind == "SERVER" and name in self._up_to_servers())',
+        new='return kind == "ONE"',
+        tests=(
+            f"{CUSTODY}::test_a_reply_goes_back_through_a_site_that_is_told_of_wants_as_the_link_before_it_is_gone",
+        ),
+        seed=6100526,
+        profile="ways",
+    ),
+    Mutation(
+        name="who is told besides news does not hear that there is a way over links that are up again",
+        file="routing/federation/nearest.py",
+        old='        reached["SERVER"].append(self._up_to_servers())\n',
+        new="",
+        tests=(
+            f"{CUSTODY}::test_who_is_told_of_servers_hears_of_links_that_are_down_where_there_are_no_others",
+        ),
     ),
     Mutation(
         name="a link that is down, as this site has said, is a way for mode ONE",

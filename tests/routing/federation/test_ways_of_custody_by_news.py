@@ -7,11 +7,13 @@ import pytest
 from routing.federation.custody import CROSSINGS_MAX
 from routing.peering.decisions import TellNews
 from routing.peering.news import DESTINATIONS
+from routing.peering.wants import Want
 from tests.routing.federation.test_destinations import know_all
 from tests.support.sites import Federation
-from tests.support.wants import after, unsubscribe
+from tests.support.wants import after, distances, trust_all_but, unsubscribe
 
 HANDOVERS_MAX = 20
+TO_T: Want = ("SERVER", "t")
 
 
 class RestingFederation(Federation):
@@ -142,6 +144,47 @@ def test_a_reply_that_has_no_way_waits_before_the_link_that_is_down() -> None:
     sites.join("b", "c")
     after(sites)
     assert sites.delivered == {("c", "m"): 1}
+
+
+LONG_WAY_ROUND = {("x", "t"), ("t", "g"), ("g", "f"), ("f", "d"), ("d", "c"), ("c", "b")}
+RING = LONG_WAY_ROUND | {("b", "e"), ("e", "a"), ("a", "x")}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_reply_goes_back_through_a_site_that_is_told_of_wants_as_the_link_before_it_is_gone(
+    seed: int,
+) -> None:
+    """E does not hear of a that t is near by the link that is down, by which a itself would not go."""
+    sites = RestingFederation(RING, seed, older="e")
+    know_all(sites)
+    sites.subscribe("t", "x:reader@t")
+    after(sites)
+    sites.publish("b", topic="x:reader@t")
+    while not held(sites, "a"):
+        sites.settle(1)
+    sites.cut("x", "t")
+    after(sites)
+    assert sites.delivered == {("t", "m"): 1}
+
+
+@pytest.mark.parametrize("distrusted", ["", "t", "x"])
+def test_who_is_told_of_servers_hears_of_links_that_are_down_where_there_are_no_others(
+    distrusted: str,
+) -> None:
+    sites = Federation(RING, older="" if distrusted else "e")
+    know_all(sites)
+    trust_all_but(sites, "e", *distrusted)
+    after(sites)
+    assert distances(sites, "e", TO_T) == {"a": 2, "b": 5}
+    sites.cut("x", "t")
+    after(sites)
+    assert distances(sites, "e", TO_T) == {"b": 5}
+    sites.cut("g", "t")
+    after(sites)
+    assert distances(sites, "e", TO_T) == {"a": 2, "b": 5}
+    sites.join("g", "t")
+    after(sites)
+    assert distances(sites, "e", TO_T) == {"b": 5}
 
 
 def test_one_that_goes_to_and_fro_comes_to_rest() -> None:
