@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from routing.trace.facts import crossing
+from routing.trace.coded import crossing
 from routing.trace.session import broadcast, kept
 
 _CROSSING: Final = ["smuid", "from", "server", "attempt", "crossing"]

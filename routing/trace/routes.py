@@ -7,7 +7,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from routing.trace import clocks, ends, links
-from routing.trace.facts import COPY, DELIVERY, HOP, facts, named
+from routing.trace.coded import COPY, DELIVERY, HOP
+from routing.trace.facts import facts, named
 from routing.trace.jumps import SILENCE_US_MAX
 from routing.trace.schema import DAY_US
 from routing.trace.session import broadcast, kept

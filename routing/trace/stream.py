@@ -15,6 +15,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from routing.trace import facts, files, ingest, links
+from routing.trace.coded import COPY, HOP
 
 WINDOW: Final = "5 minutes"
 LATENESS: Final = "10 minutes"
@@ -69,9 +70,9 @@ def route_rows(paired: DataFrame) -> DataFrame:
         .groupBy("window", "smuid")
         .agg(
             f.max("topic").alias("topic"),
-            f.count_if(kind == facts.COPY).alias("servers"),
+            f.count_if(kind == COPY).alias("servers"),
             f.count("committed_us").alias("commits"),
-            f.collect_list(f.when(kind == facts.HOP, shown)).alias("hops"),
+            f.collect_list(f.when(kind == HOP, shown)).alias("hops"),
         )
         .select(f.col("window.start").alias("window_start"), "smuid", "topic", "servers", "commits", "hops")
     )
@@ -84,7 +85,7 @@ def link_rows(paired: DataFrame) -> DataFrame:
     kind = links.kind()
     delay = f.when(kind == 1, f.col("received_us") - f.col("sent_us"))
     return (
-        facts.named(paired.where(f.col("kind") == facts.HOP), ("window",))
+        facts.named(paired.where(f.col("kind") == HOP), ("window",))
         .groupBy("window", "from", "to")
         .agg(
             f.count_if(kind == 1).alias("messages"),

@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from routing.trace.facts import crossing
+from routing.trace.coded import crossing
 from routing.trace.session import broadcast, kept
 
 _HANDED: Final = ["smuid", "from", "to", "crossing"]

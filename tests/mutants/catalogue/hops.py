@@ -120,7 +120,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="any crossing of a link stands for each",
-        file="routing/trace/facts.py",
+        file="routing/trace/coded.py",
         old="return f.when(~unnumbered, f.greatest(f.abs(_crossing(level)), f.lit(1)))",
         new="return f.lit(1)",
         tests=("tests/routing/trace/test_suspects.py::test_a_copy_is_lost_where_that_is_proven_alone",),
@@ -205,8 +205,8 @@ MUTATIONS = [
     Mutation(
         name="who turned away what was removed never had it, whatever of its log was read",
         file="routing/trace/facts.py",
-        old="turned_away & told.isNull() & ~unsure,",
-        new="turned_away & told.isNull(),",
+        old="only_turned_away() & ~unsure,",
+        new="only_turned_away(),",
         tests=(
             "tests/routing/trace/test_promises.py::"
             "test_who_turned_away_what_was_removed_may_have_had_it_in_records_that_were_not_read",

@@ -140,7 +140,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="the trace takes what came by a pattern for what came by the topic",
-        file="routing/trace/facts.py",
+        file="routing/trace/coded.py",
         old='subscribed = f.concat("subscription", f.lit(" "), "pattern")',
         new='subscribed = f.concat("subscription", f.lit(" "))',
         tests=("tests/routing/trace/test_patterns.py::test_the_table_of_deliveries_names_the_pattern",),
