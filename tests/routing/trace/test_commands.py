@@ -167,9 +167,9 @@ def test_report_writes_the_page(run: Any, whole: Traced, tmp_path: Path) -> None
 
 
 def test_where_there_is_no_terminal_each_step_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    from routing.trace.command import _steps
+    from routing.trace.shell import steps
 
-    with _steps() as say:
+    with steps() as say:
         say("reading the logs")
         say("links")
     assert capsys.readouterr().err == "smqpd: reading the logs\nsmqpd: links\n"
