@@ -6,6 +6,7 @@ copies that a peer accepted = copies that it received   on each link
 
 import traceback
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 ARRIVALS: Final = ("received", "duplicate", "depth", "loop", "denied")
 """Events of which one tells of each copy that a peer has sent."""
+
+
+CROSSINGS_USUAL_MAX: Final = 16
+"""Of one link, by one message of mode ONE: its way may lead back where ways change, but seldom twice."""
 
 
 class Facts(msgspec.Struct):
@@ -60,6 +65,8 @@ def judge(ledger: Ledger, sites: dict[str, "Site"]) -> Facts:
             facts.incomplete.add(name)
         _judge_numbers(ledger, name, records, may_miss=bool(site.machine.lost_tails))
         _gather(records, facts, crossings, arrivals)
+        for text in to_and_fro(records):
+            ledger.violate(text)
         _judge_copies(ledger, site, records, facts)
     _judge_crossings(ledger, facts, crossings, arrivals)
     return facts
@@ -104,6 +111,17 @@ def _gather(
         if record.final:
             facts.ended[record.smuid][record.event] += 1
             facts.ended_at[record.server, record.smuid][record.event] += 1
+
+
+def to_and_fro(records: list[HopRecord]) -> Iterator[str]:
+    """Messages that a site has handed to one peer again and again, in words."""
+    most: dict[tuple[str, str, str], int] = {}
+    for record in records:
+        if record.crossing > CROSSINGS_USUAL_MAX:
+            way = record.smuid, record.server, record.peer
+            most[way] = max(record.crossing, most.get(way, 0))
+    for (smuid, site, peer), crossings in most.items():
+        yield f"{smuid} goes to and fro: from {site} to {peer} {crossings} times"
 
 
 def _judge_copies(ledger: Ledger, site: "Site", records: list[HopRecord], facts: Facts) -> None:

@@ -1,8 +1,10 @@
 """The judge itself: what of mode ONE may come to another, and when; and what it knows without a log."""
 
+import msgspec
 import pytest
 
-from tests.sim.balance import Facts
+from routing.hops import HopRecord
+from tests.sim.balance import CROSSINGS_USUAL_MAX, Facts, to_and_fro
 from tests.sim.drawing import draw
 from tests.sim.ledger import Ledger
 from tests.sim.promises import judge, note_lost_deaths
@@ -93,3 +95,20 @@ def test_what_is_removed_on_its_way_may_be_nowhere(is_removed: bool) -> None:
     judge(ledger, {}, facts)
     missed = f"{message.key} ({SMUID}) of mode ONE is nowhere: {{'forwarded': 2}}"
     assert (missed in ledger.violations) != is_removed
+
+
+def test_what_goes_over_one_link_again_and_again_goes_to_and_fro() -> None:
+    def handed(smuid: str, peer: str, times: int) -> list[HopRecord]:
+        hop = HopRecord(
+            version=2, server="a", boot=1, record=1, time_us=1, event="forwarded", smuid=smuid, peer=peer
+        )
+        return [msgspec.structs.replace(hop, crossing=crossing) for crossing in range(1, times + 1)]
+
+    seldom = (
+        handed("a/1", "b", CROSSINGS_USUAL_MAX)
+        + handed("a/1", "c", CROSSINGS_USUAL_MAX)
+        + handed("a/2", "b", 3)
+    )
+    assert list(to_and_fro(seldom)) == []
+    often = handed("a/3", "b", CROSSINGS_USUAL_MAX + 1)
+    assert list(to_and_fro(seldom + often)) == ["a/3 goes to and fro: from a to b 17 times"]
