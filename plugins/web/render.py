@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from daemon.frontend import Browsed
-from daemon.terminal.figures import bytes_shown, duration_shown, exactly, time_shown
+from daemon.terminal.figures import bytes_shown, duration_shown, exactly, rate_shown, time_shown
 
 HERE: Final = Path(__file__).parent
 HEX_BYTES: Final = 1_024
@@ -40,12 +40,16 @@ def make_environment() -> Any:
 
 def number(value: float) -> str:
     """With thin groups of thousands."""
-    return f"{value:,.0f}".replace(",", "\u202f")
+    return _thin(f"{value:,.0f}")
 
 
 def rate(per_s: float) -> str:
-    """Messages a second."""
-    return f"{number(per_s) if per_s >= 100 or not per_s else f'{per_s:.1f}'}/s"
+    """Messages a second, as commands show them, with thin groups of thousands."""
+    return f"{_thin(rate_shown(per_s, '0'))}/s"
+
+
+def _thin(figures: str) -> str:
+    return figures.replace(",", "\u202f")
 
 
 def query(values: dict[str, Any]) -> str:

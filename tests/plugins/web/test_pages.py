@@ -399,7 +399,7 @@ def test_bodies_are_shown_as_what_they_are(given: Browsed, kind: str, shown: str
 
 def test_numbers_are_shown_for_people() -> None:
     assert number(1_234_567) == "1\u202f234\u202f567"
-    assert (rate(0.0), rate(0.25), rate(12_345.6)) == ("0/s", "0.2/s", "12\u202f346/s")
+    assert (rate(0.0), rate(0.25), rate(12_345.6)) == ("0/s", "0.25/s", "12\u202f346/s")
 
 
 def test_the_types_of_the_api_can_be_encoded() -> None:
