@@ -14,7 +14,9 @@ Where the next site on the way is down, the message waits for it, unless it can 
 not had it. A way back is taken only if it is the nearest of all, up or down: what is told of interest stays
 true while a link is down, so the site that it came from would send it here again, and so on for ever. By news
 a way over a link that is down is none once this site has said so, and the message goes back to where another
-begins. Where a site does not hear that, it may come here again, but no more than `CROSSINGS_MAX` times.
+begins. Where a site does not hear that, it may come here again, but no more than `CROSSINGS_MAX` times over
+one link. If every way that is up leads back, it takes the one that it has taken least often: so it gets out
+of a circle of sites that do not know the same, as one of them refuses news, or is of an earlier version.
 
 A peer that would not have a message may have it later: it had no room, or its rules or accounts have changed.
 So of each topic one is offered to it again now and then, and two more for each that it takes: a peer with
@@ -125,7 +127,12 @@ class Custody:
             found.append((had_it or not peer.up, distance, not peer.up, had_it, name))
         if not found:
             return None
-        nearest = self._forwarding.peers[min(found)[-1]]
+        best = min(found)
+        if not best[2] and best[3]:
+            # sites that do not know the same may each take the other for the nearest
+            up = (each for each in found if not each[2])
+            best = min(up, key=lambda each: (self._crossing(copy, each[-1]), each))
+        nearest = self._forwarding.peers[best[-1]]
         may_go = nearest.up and (nearest.has_told or nearest.name not in copy.hops)
         return nearest if may_go else None
 

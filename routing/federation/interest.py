@@ -96,7 +96,11 @@ class Interest:
         by_news, told = self._nearest.distances(want), self.told(want)
         if not told or not by_news:
             return told or by_news
-        nearer = {peer: each for peer, each in told.items() if each < by_news.get(peer, math.inf)}
+        nearer = {
+            peer: each
+            for peer, each in told.items()
+            if each < by_news.get(peer, math.inf) and not self._nearest.is_passed_by(peer, want)
+        }
         return {**by_news, **nearer}
 
     def told(self, want: Want) -> dict[str, int]:

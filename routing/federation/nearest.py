@@ -9,8 +9,8 @@ peer whose link is down once the news of this site says so; one for an account l
 way. Others wait before a link that is down.
 """
 
-import itertools
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from itertools import product, starmap, zip_longest
 from typing import Final
 
 import msgspec
@@ -41,9 +41,9 @@ class _Seen(msgspec.Struct, frozen=True):
 
 
 _UP: Final[Mapping[WantKind, tuple[bool, ...]]] = {"ALL": (False,), "ONE": (True,), "SERVER": (True, False)}
-"""For wants of each kind, whether links have to be up on ways to who has them."""
+"""For wants of each kind, which ways to who has them count: those over links that are up, or all, or both."""
 
-_NOTHING: Final = _Seen(NOBODY, {kind: [_NOWHERE] * 5 for kind in KINDS}, False)
+_NOTHING: Final = _Seen(NOBODY, {kind: [] for kind in KINDS}, False)
 
 
 class EverySite:
@@ -177,14 +177,14 @@ class NearestByNews:
                 _NOWHERE
                 if self._server in without
                 else self._beyond(self._server, kind, OPEN, without, up=up)
-                for without, up in itertools.product((apart, refused | apart), _UP[kind])
+                for without, up in product((apart, refused | apart), _UP[kind])
             ]
             for kind in KINDS
         }
         reached["SERVER"].append(self._up_to_servers())
         now = self._seen[peer] = _Seen(frozenset(self._topology.sites), reached, bool(ways.links.limited))
         new = before.sites ^ now.sites
-        moved = {kind: new.union(*map(_differing, before.reached[kind], now.reached[kind])) for kind in KINDS}
+        moved = {kind: new.union(*_moved(before.reached[kind], now.reached[kind])) for kind in KINDS}
         if before.has_rules or now.has_rules:  # by which each topic has other ways
             moved["ALL"] = moved["ONE"] = new.union(*before.reached["SERVER"], *now.reached["SERVER"])
         yield from (("SERVER", site) for site in moved["SERVER"] if site != self._server)
@@ -314,6 +314,10 @@ class NearestByNews:
         is_bounded = kind != "SERVER"
         return self._topology.ways.beyond(start, shut, up=up, without=without, is_bounded=is_bounded)
 
+    def is_passed_by(self, peer: str, want: Want) -> bool:
+        """Whether messages for a server go by others, as the link with a peer is down, and news says so."""
+        return want[0] == "SERVER" and self._topology.is_said_down(peer) and self._goes_over_links_up(want)
+
     def _goes_over_links_up(self, want: Want) -> bool:
         """Whether a message for it goes from here over links that are up at both ends, and over no others."""
         kind, name = want
@@ -333,6 +337,10 @@ class NearestByNews:
 
 def _nearest(reached: Mapping[str, int], sites: Collection[str]) -> int | None:
     return min((reached[site] for site in sites if site in reached), default=None)
+
+
+def _moved(before: list[Mapping[str, int]], now: list[Mapping[str, int]]) -> Iterator[set[str]]:
+    return starmap(_differing, zip_longest(before, now, fillvalue=_NOWHERE))
 
 
 def _differing(one: Mapping[str, int], other: Mapping[str, int]) -> set[str]:

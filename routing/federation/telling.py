@@ -268,6 +268,7 @@ class InterestToPeers:
             and distance < bound
             and link.may_reach(want, distance + 1)
             and self._may_go(other, want)
+            and not self._nearest.is_passed_by(other, want)
             and not (knows_all and self._is_explained(link, other, want, distance, peer))
         ]
         if refused or not from_news:

@@ -76,10 +76,51 @@ MUTATIONS: Final = [
         old='return kind == "ONE" or (kind == "SERVER" and name in self._up_to_servers())',
         new='return kind == "ONE"',
         tests=(
-            f"{CUSTODY}::test_a_reply_goes_back_through_a_site_that_is_told_of_wants_as_the_link_before_it_is_gone",
+            f"{CUSTODY}::test_who_is_told_of_servers_hears_of_links_that_are_down_where_there_are_no_others",
         ),
         seed=6100526,
         profile="ways",
+    ),
+    Mutation(
+        name="what who refuses news knows is counted over links that are down",
+        file="routing/federation/nearest.py",
+        old="theirs = self._beyond(self._server, want[0], shut, refused | {to}, up=up)",
+        new='theirs = self._beyond(self._server, want[0], shut, refused | {to}, up=want[0] == "ONE")',
+        tests=(f"{CUSTODY}::test_who_does_not_know_the_site_on_the_way_that_is_up_is_told_of_it",),
+    ),
+    Mutation(
+        name="that there is a shorter way up to a server, or none, is told to nobody who refuses news",
+        file="routing/federation/nearest.py",
+        old='"SERVER": (True, False)}',
+        new='"SERVER": (False,)}',
+        tests=(f"{CUSTODY}::test_who_does_not_know_the_site_on_the_way_that_is_up_is_told_of_it",),
+    ),
+    Mutation(
+        name="peers are told of a server by a link that is down, though a way is up",
+        file="routing/federation/telling.py",
+        old="            and not self._nearest.is_passed_by(other, want)\n",
+        new="",
+        tests=(
+            f"{CUSTODY}::test_what_a_peer_told_before_its_link_went_down_is_told_to_nobody_where_there_is_another_way",
+        ),
+    ),
+    Mutation(
+        name="what a peer told of a server holds while its link is down, though a way is up",
+        file="routing/federation/interest.py",
+        old="if each < by_news.get(peer, math.inf) and not self._nearest.is_passed_by(peer, want)",
+        new="if each < by_news.get(peer, math.inf)",
+        tests=(
+            f"{CUSTODY}::test_what_a_peer_told_before_its_link_went_down_keeps_nothing_that_has_another_way",
+        ),
+    ),
+    Mutation(
+        name="of ways back the nearest is taken again and again",
+        file="routing/federation/custody.py",
+        old="if not best[2] and best[3]:",
+        new="if False:",
+        tests=(
+            f"{CUSTODY}::test_a_reply_goes_back_through_a_site_that_does_not_know_all_as_the_link_before_it_is_gone",
+        ),
     ),
     Mutation(
         name="who is told besides news does not hear that there is a way over links that are up again",

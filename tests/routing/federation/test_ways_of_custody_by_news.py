@@ -150,19 +150,28 @@ LONG_WAY_ROUND = {("x", "t"), ("t", "g"), ("g", "f"), ("f", "d"), ("d", "c"), ("
 RING = LONG_WAY_ROUND | {("b", "e"), ("e", "a"), ("a", "x")}
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_a_reply_goes_back_through_a_site_that_is_told_of_wants_as_the_link_before_it_is_gone(
-    seed: int,
+def heard_from(sites: Federation, peer: str, site: str, want: Want) -> int | None:
+    """How far a want is, as a peer has told a site besides news."""
+    return sites.routers[site].federation.interest.heard.get(want, {}).get(peer)
+
+
+@pytest.mark.parametrize(("older", "distrusted"), [("e", ""), ("", "x"), ("", "b"), ("", "d")])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_reply_goes_back_through_a_site_that_does_not_know_all_as_the_link_before_it_is_gone(
+    older: str, distrusted: str, seed: int
 ) -> None:
-    """E does not hear of a that t is near by the link that is down, by which a itself would not go."""
-    sites = RestingFederation(RING, seed, older="e")
+    """Nobody tells e of t by the link that is down; if e itself knows no other way, it tries b after a."""
+    sites = RestingFederation(RING, seed, older=older)
     know_all(sites)
+    trust_all_but(sites, "e", *distrusted)
+    after(sites)
     sites.subscribe("t", "x:reader@t")
     after(sites)
     sites.publish("b", topic="x:reader@t")
     while not held(sites, "a"):
         sites.settle(1)
     sites.cut("x", "t")
+    after(sites)
     after(sites)
     assert sites.delivered == {("t", "m"): 1}
 
@@ -179,12 +188,55 @@ def test_who_is_told_of_servers_hears_of_links_that_are_down_where_there_are_no_
     sites.cut("x", "t")
     after(sites)
     assert distances(sites, "e", TO_T) == {"b": 5}
+    assert heard_from(sites, "a", "e", TO_T) is None
     sites.cut("g", "t")
     after(sites)
-    assert distances(sites, "e", TO_T) == {"a": 2, "b": 5}
+    assert heard_from(sites, "a", "e", TO_T) == 2
     sites.join("g", "t")
     after(sites)
     assert distances(sites, "e", TO_T) == {"b": 5}
+
+
+def test_who_does_not_know_the_site_on_the_way_that_is_up_is_told_of_it() -> None:
+    sites = Federation({("e", "a"), ("a", "x"), ("x", "t"), ("a", "y"), ("y", "t")})
+    know_all(sites)
+    trust_all_but(sites, "e", "x")
+    after(sites)
+    sites.cut("y", "t")
+    after(sites)
+    assert heard_from(sites, "a", "e", TO_T) == 2
+
+
+TWO_WAYS = {("s", "c"), ("c", "t"), ("s", "d"), ("d", "f"), ("f", "t")}
+
+
+@pytest.mark.parametrize("publisher", ["s", "c"])
+@pytest.mark.parametrize(("older", "distrusted"), [("c", ""), ("", "t")])
+def test_what_a_peer_told_before_its_link_went_down_is_told_to_nobody_where_there_is_another_way(
+    older: str, distrusted: str, publisher: str
+) -> None:
+    sites = Federation(TWO_WAYS, older=older)
+    know_all(sites)
+    trust_all_but(sites, "c", *distrusted)
+    sites.subscribe("t", "x:reader@t")
+    after(sites)
+    sites.cut("c", "t")
+    after(sites)
+    assert heard_from(sites, "c", "s", TO_T) is None
+    sites.publish(publisher, topic="x:reader@t")
+    after(sites)
+    assert sites.delivered == {("t", "m"): 1}
+
+
+def test_what_a_peer_told_before_its_link_went_down_keeps_nothing_that_has_another_way() -> None:
+    sites = Federation(TWO_WAYS, older="c")
+    know_all(sites)
+    sites.subscribe("t", "x:reader@t")
+    after(sites)
+    sites.publish("s", topic="x:reader@t")  # and it is under way to c
+    sites.cut("c", "t")
+    after(sites)
+    assert sites.delivered == {("t", "m"): 1}
 
 
 def test_one_that_goes_to_and_fro_comes_to_rest() -> None:
