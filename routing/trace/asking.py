@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from routing.trace.command_line import Day, Json, Limit, Out, fail, spark
 from routing.trace.journal import jsonable
-from routing.trace.shell import Day, Json, Limit, Out, fail, spark
 from routing.trace.show import console, milliseconds, moment, route_tree, table
 
 if TYPE_CHECKING:

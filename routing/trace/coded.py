@@ -31,8 +31,8 @@ _NEEDED: Final = (
 )
 
 
-def needed(records: DataFrame, incomplete: Collection[str] = (), by: Sequence[str] = ()) -> DataFrame:
-    """What is needed of the records of messages, and of what the Hops of others prove; see `facts`."""
+def needed(records: DataFrame, incomplete: Collection[str], by: Sequence[str]) -> DataFrame:
+    """What is needed of the records of messages, and of what the Hops of others prove; see `facts.facts`."""
     level = f.size(f.coalesce("hops", f.array().cast("array<string>")))
     slim = records.where((f.col("event") != "heartbeat") & (f.col("smuid") != "")).select(
         *by, *_NEEDED, level.cast("long").alias("level"), _crossing(level).alias("crossing")
@@ -137,9 +137,9 @@ def keys() -> Column:
     unguaranteed = f.col("traits") % 2 != 0
     attempt = f.when(unguaranteed, f.greatest("attempt", f.lit(1))).otherwise(f.col("attempt"))
     before = f.greatest(f.abs("crossing") - 1, f.lit(0)).cast("long")
-    crossing = f.shiftleft(before, CROSSING_BITS)
-    sent = key(HOP, server, peer, crossing + attempt)
-    arrived = key(HOP, peer, server, crossing + f.col("attempt"))
+    above = f.shiftleft(before, CROSSING_BITS)
+    sent = key(HOP, server, peer, above + attempt)
+    arrived = key(HOP, peer, server, above + f.col("attempt"))
     copy = key(COPY, server, f.col("topic"), none)
     # one account, channel and name may subscribe to a topic and to patterns; no pattern has a space in it
     subscribed = f.concat("subscription", f.lit(" "), "pattern")

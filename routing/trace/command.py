@@ -10,8 +10,19 @@ from typing import Annotated
 import typer
 
 from routing.trace import asking
+from routing.trace.command_line import (
+    Day,
+    Json,
+    Logs,
+    Master,
+    Out,
+    check_there,
+    check_writable,
+    spark,
+    steps,
+    writing,
+)
 from routing.trace.journal import jsonable
-from routing.trace.shell import Day, Json, Logs, Master, Out, check_writable, spark, steps, there, writing
 from routing.trace.show import console, plain, summary
 
 app = typer.Typer(no_args_is_help=True, help="Rebuild every route from the hop logs of all sites.")
@@ -85,7 +96,7 @@ def stream(
         typer.Argument(
             metavar="DIR",
             help="The directory in which closed logs appear.",
-            callback=lambda directory: there([directory])[0],
+            callback=lambda directory: check_there([directory])[0],
         ),
     ],
     out: Out,

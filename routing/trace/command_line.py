@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def there(logs: list[str]) -> list[str]:
+def check_there(logs: list[str]) -> list[str]:
     """Refuse a misspelled path before Spark is started; patterns and URLs are for Spark to look up."""
     for path in logs:
         if not ("://" in path or glob.has_magic(path) or os.path.exists(path)):
@@ -31,7 +31,7 @@ def there(logs: list[str]) -> list[str]:
 
 Logs = Annotated[
     list[str],
-    typer.Argument(metavar="LOGS", help="Directories or files of hop logs.", callback=there),
+    typer.Argument(metavar="LOGS", help="Directories or files of hop logs.", callback=check_there),
 ]
 Out = Annotated[str, typer.Option("--out", metavar="DIR", help="The directory of the tables.")]
 Master = Annotated[

@@ -39,14 +39,13 @@ _Layout = dict[str, Callable[[], Column]]
 
 def slots() -> list[Column]:
     """The slots `s0` ... as aggregations of coded records with their `key`."""
-    kind = f.col("key.kind")
-    layouts = [(code, list(layout.values())) for code, layout in _LAYOUTS.items()]
+    layouts = [(kind, list(layout.values())) for kind, layout in _LAYOUTS.items()]
     found = []
     for number in range(max(map(len, _LAYOUTS.values()))):
         value = f.lit(None).cast("long")
-        for code, layout in layouts:
+        for kind, layout in layouts:
             if number < len(layout):
-                value = f.when(kind == code, layout[number]()).otherwise(value)
+                value = f.when(f.col("key.kind") == kind, layout[number]()).otherwise(value)
         found.append(f.min(value.cast("long")).alias(f"s{number}"))
     return found
 

@@ -2,6 +2,7 @@
 
 copies begun = copies ended + copies still held         at each site, for each message
 copies that a peer accepted = copies that it received   on each link
+a message of mode ONE is handed over a link             16 times at most, in either direction
 """
 
 import traceback
@@ -18,13 +19,14 @@ from tests.sim.ledger import Ledger
 if TYPE_CHECKING:
     from tests.sim.site import Site
 
-
 ARRIVALS: Final = ("received", "duplicate", "depth", "loop", "denied")
 """Events of which one tells of each copy that a peer has sent."""
 
-
 CROSSINGS_USUAL_MAX: Final = 16
-"""Of one link, by one message of mode ONE: its way may lead back where ways change, but seldom twice."""
+"""Of one link, by one message of mode ONE: its way may lead back where ways change, but seldom twice.
+
+Sites end it at `routing.federation.custody.CROSSINGS_MAX`; one that comes near that shows that they disagree.
+"""
 
 
 class Facts(msgspec.Struct):

@@ -167,7 +167,7 @@ def test_report_writes_the_page(run: Any, whole: Traced, tmp_path: Path) -> None
 
 
 def test_where_there_is_no_terminal_each_step_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    from routing.trace.shell import steps
+    from routing.trace.command_line import steps
 
     with steps() as say:
         say("reading the logs")
