@@ -78,8 +78,6 @@ MUTATIONS: Final = [
         tests=(
             f"{CUSTODY}::test_who_is_told_of_servers_hears_of_links_that_are_down_where_there_are_no_others",
         ),
-        seed=6100526,
-        profile="ways",
     ),
     Mutation(
         name="what who refuses news knows is counted over links that are down",
