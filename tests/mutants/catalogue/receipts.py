@@ -176,8 +176,6 @@ MUTATIONS = [
         tests=(
             "tests/routing/federation/test_counting.py::test_who_is_known_to_a_site_on_the_way_alone_is_asked_where_the_answers_of_others_are_lost",
         ),
-        seed=6000303,
-        profile="ways",
     ),
     Mutation(
         name="anybody may ask of any message",
