@@ -127,12 +127,16 @@ class Custody:
             found.append((had_it or not peer.up, distance, not peer.up, had_it, name))
         if not found:
             return None
-        best = min(found)
-        if not best[2] and best[3]:
+        _, _, is_down, had_it, name = min(found)
+        if had_it and not is_down:
             # sites that do not know the same may each take the other for the nearest
-            up = (each for each in found if not each[2])
-            best = min(up, key=lambda each: (self._crossing(copy, each[-1]), each))
-        nearest = self._forwarding.peers[best[-1]]
+            up = [
+                (self._crossing(copy, name), distance, name)
+                for _, distance, down, _, name in found
+                if not down
+            ]
+            name = min(up)[-1]
+        nearest = self._forwarding.peers[name]
         may_go = nearest.up and (nearest.has_told or nearest.name not in copy.hops)
         return nearest if may_go else None
 

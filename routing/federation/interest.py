@@ -10,9 +10,10 @@ may go as far as that site is never held back. It may be too near for a while: i
 that has gone is passed on with a growing distance until that is further than any way could be (see
 `extent`), and is gone. That costs copies that nobody wants, and loses none.
 
-A link that is down is no way for mode ONE, and peers are told so, though what lies beyond it is kept. A
-message of mode ALL goes towards it nonetheless, and waits before it. One of mode ONE would be passed to and
-fro between sites each of which believes that the other has a way.
+A link that is down is no way for mode ONE, and peers are told so, though what lies beyond it is kept. Nor is
+it one for an account, once news says that it is down, where news knows of a way that is up. A message of mode
+ALL goes towards it nonetheless, and waits before it. One of mode ONE would be passed to and fro between sites
+each of which believes that the other has a way.
 
 Naming the sites on the way, and passing over ways that lead through the listener, would end that at once,
 and was not done: where two ways are equally long, the one that is told may be of no use to the listener's

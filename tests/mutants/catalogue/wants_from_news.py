@@ -114,7 +114,7 @@ MUTATIONS: Final = [
     Mutation(
         name="of ways back the nearest is taken again and again",
         file="routing/federation/custody.py",
-        old="if not best[2] and best[3]:",
+        old="if had_it and not is_down:",
         new="if False:",
         tests=(
             f"{CUSTODY}::test_a_reply_goes_back_through_a_site_that_does_not_know_all_as_the_link_before_it_is_gone",

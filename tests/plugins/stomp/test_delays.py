@@ -40,6 +40,15 @@ async def test_what_was_sent_later_and_is_not_delayed_comes_before_it(ada: Stomp
     assert not DELAY.keys() & later.headers.keys(), "who sends it on does not delay it again"
 
 
+async def test_in_a_transaction_what_is_not_delayed_comes_with_its_commit(ada: StompClient) -> None:
+    await ada.subscribe("/queue/T")
+    await ada.send("BEGIN", {"transaction": "t"})
+    await ada.ask("SEND", {"destination": "/queue/T", "transaction": "t", **HOUR}, b"in an hour")
+    await ada.ask("SEND", {"destination": "/queue/T", "transaction": "t"}, b"now")
+    await ada.send("COMMIT", {"transaction": "t"})
+    assert (await ada.expect("MESSAGE")).body == b"now"
+
+
 async def test_in_a_transaction_the_delay_begins_with_its_commit(ada: StompClient) -> None:
     await ada.subscribe("/queue/T")
     await ada.send("BEGIN", {"transaction": "t"})
