@@ -35,20 +35,22 @@ _UNSAID: Final = LinkEnd()
 
 
 class Neighbours(dict[str, Collection[str]]):
-    """By site, the peers with which it has a link, up or down, found when they are asked for.
-
-    Attributes:
-        named: by site that says nothing, those that say that it is their peer.
-    """
+    """By site, the peers with which it has a link, up or down, found when they are asked for."""
 
     def __init__(self, said: Mapping[str, Mapping[str, LinkEnd]]) -> None:
         super().__init__()
-        self.named: dict[str, list[str]] = {}
         self._said = said
+
+    @cached_property
+    def named(self) -> dict[str, list[str]]:
+        """By site that says nothing, those that say that it is their peer."""
+        said, found = self._said, dict[str, list[str]]()
         for site, peers in said.items():
-            for peer in peers:
-                if peer not in said:
-                    self.named.setdefault(peer, []).append(site)
+            if not peers.keys() <= said.keys():
+                for peer in peers:
+                    if peer not in said:
+                        found.setdefault(peer, []).append(site)
+        return found
 
     def __missing__(self, site: str) -> Collection[str]:
         said = self._said
@@ -96,7 +98,11 @@ class LinkGraph:
 
     def is_up(self, site: str, peer: str) -> bool:
         """Whether a link is up at both ends, or at the only one that says anything."""
-        return self._end(site, peer).up and self._end(peer, site).up
+        said = self.said
+        own, other = said.get(site), said.get(peer)
+        if own is not None and not own.get(peer, _UNSAID).up:
+            return False
+        return other is None or other.get(site, _UNSAID).up
 
     def is_linked(self, site: str) -> bool:
         """Whether a link of a site is up."""

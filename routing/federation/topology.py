@@ -74,8 +74,14 @@ class Topology:
         return self._ways
 
     def _links(self) -> dict[str, dict[str, LinkEnd]]:
-        self._said = {site: self._said_by(site, known.statement) for site, known in self._news.items()}
-        links = {site: ends for site, (_, ends) in self._said.items()}
+        links, said = dict[str, dict[str, LinkEnd]](), dict[str, tuple[SiteNews, dict[str, LinkEnd]]]()
+        for site, known in self._news.items():
+            before = self._said.get(site)
+            if before is None or before[0] is not known.statement:  # most say what they said before
+                before = known.statement, _ends_in(known.statement)
+            said[site] = before
+            links[site] = before[1]
+        self._said = said
         links[self._server] = {name: _own_end(peer.up, peer.rules) for name, peer in self._peers.items()}
         for name, peer in self._peers.items():
             end = links.get(name, {}).get(self._server)
@@ -83,16 +89,6 @@ class Topology:
             if peer.up and end is not None and not end.up and self._news[name].statement.version == peer.said:
                 links[name] = {**links[name], self._server: msgspec.structs.replace(end, up=True)}
         return links
-
-    def _said_by(self, site: str, statement: SiteNews) -> tuple[SiteNews, dict[str, LinkEnd]]:
-        """What a site says of its links; read once, as most sites say what they said before."""
-        before = self._said.get(site)
-        if before is not None and before[0] is statement:
-            return before
-        return statement, {
-            link.peer: LinkEnd(link.up, link.depth_max, link.flood, link.limits_in or link.limits_out)
-            for link in statement.links
-        }
 
     def _may_cross(self, sender: str, receiver: str, topic: str) -> bool:
         if self._server in (sender, receiver):
@@ -128,6 +124,13 @@ class Topology:
         if known is None or DESTINATIONS not in known.statement.features:
             return False
         return peer is None or peer.knows_destinations or not peer.up
+
+
+def _ends_in(statement: SiteNews) -> dict[str, LinkEnd]:
+    return {
+        link.peer: LinkEnd(link.up, link.depth_max, link.flood, link.limits_in or link.limits_out)
+        for link in statement.links
+    }
 
 
 def _own_end(up: bool, rules: PeerRules) -> LinkEnd:

@@ -156,20 +156,29 @@ class Ways:
         if found is None:
             if len(self._beyond) >= REACHES_MAX:
                 self._beyond.clear()
-            found = self._beyond[key] = {} if (self._server, peer) in shut else self._search_beyond(*key)
+            if (self._server, peer) in shut:
+                found = {}
+            else:
+                shunned = without if over_here else without | {self._server}
+                search = self._search_bounded if key[4] else self._search_unbounded
+                found = search(peer, shut, up, shunned)
+            self._beyond[key] = found
         return found
 
-    def _search_beyond(
-        self,
-        peer: str,
-        shut: Shut,
-        up: bool,
-        without: frozenset[str],
-        is_bounded: bool,
-        over_here: bool,
-    ) -> dict[str, int]:
+    def _search_unbounded(self, peer: str, shut: Shut, up: bool, shunned: frozenset[str]) -> dict[str, int]:
+        links, found, edge = self.links, {peer: 0}, [peer]
+        for site in edge:
+            for other in links.neighbours[site] if site in links.said else ():
+                if other in found or other in shunned or (shut and (site, other) in shut):
+                    continue
+                if not up or links.is_up(site, other):
+                    found[other] = found[site] + 1
+                    edge.append(other)
+        return found
+
+    def _search_bounded(self, peer: str, shut: Shut, up: bool, shunned: frozenset[str]) -> dict[str, int]:
         left = DEPTH_UNLIMITED
-        if is_bounded and peer != self._server:
+        if peer != self._server:
             left = self.links.depth_max(self._server, peer)
         found, greatest, edge = {peer: 0}, {peer: left}, {peer: left}
         distance = 0
@@ -178,13 +187,11 @@ class Ways:
             come: dict[str, int] = {}
             for site, left in edge.items():
                 for other in self.links.neighbours[site] if site in self.links.said else ():
-                    if (other in found and not is_bounded) or other in without or (site, other) in shut:
+                    if other in shunned or (site, other) in shut:
                         continue
-                    if (other == self._server and not over_here) or (
-                        up and not self.links.is_up(site, other)
-                    ):
+                    if up and not self.links.is_up(site, other):
                         continue
-                    coming = self.links.coming(left, site, other) if is_bounded else left
+                    coming = self.links.coming(left, site, other)
                     if coming is not None and wider(coming, come.get(other, greatest.get(other, NOWHERE))):
                         come[other] = coming
                         found.setdefault(other, distance)

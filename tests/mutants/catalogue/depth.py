@@ -120,15 +120,15 @@ MUTATIONS: Final = [
     Mutation(
         name="to many sites a link that bounds depth is no further than others",
         file="routing/federation/ways.py",
-        old="            coming = self.links.coming(left, site, other) if is_bounded else left",
+        old="            coming = self.links.coming(left, site, other)",
         new="            coming = left",
         tests=(f"{BEYOND_RULES}::test_it_is_as_far_by_news_as_a_message_would_go",),
     ),
     Mutation(
         name="a way is no longer where the shortest is bounded",
         file="routing/federation/ways.py",
-        old="(other in found and not is_bounded)",
-        new="other in found",
+        old="if other in shunned or (site, other) in shut:",
+        new="if other in found or other in shunned or (site, other) in shut:",
         tests=(f"{BEYOND_RULES}::test_a_longer_way_counts_where_the_shortest_ends",),
     ),
     Mutation(
