@@ -81,6 +81,7 @@ def test_files_that_documents_name_are_there() -> None:
     assert lost == set()
 
 
+@cache
 def types_in(module: str) -> list[str]:
     """The public classes of a module, and its aliases of types."""
     found = []

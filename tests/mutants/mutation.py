@@ -4,11 +4,11 @@ The text that is replaced must be in its file exactly once, so that a list of mu
 `tests/mutants/test_catalogue.py` applies each of them in every run of the tests.
 """
 
-import ast
 import importlib
 import pkgutil
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import Final
 
 import msgspec
@@ -56,7 +56,7 @@ def mutated(mutation: Mutation, root: Path = ROOT) -> str:
         raise StaleError(f"{mutation.name!r}: {mutation.file} has {mutation.old!r} {found} times, not once")
     changed = source.replace(mutation.old, mutation.new)
     try:
-        same = ast.dump(ast.parse(changed)) == _executed(source)
+        same = _does(compile(changed, mutation.file, "exec")) == _executed(source)
     except SyntaxError as error:
         raise StaleError(f"{mutation.name!r}: what it makes is not Python: {error}") from None
     if same:
@@ -64,10 +64,20 @@ def mutated(mutation: Mutation, root: Path = ROOT) -> str:
     return changed
 
 
-@lru_cache(maxsize=16)
-def _executed(source: str) -> str:
+@cache
+def _executed(source: str) -> tuple[object, ...]:
     """Of a text as it is, which most mutations share with others."""
-    return ast.dump(ast.parse(source))
+    return _does(compile(source, "", "exec"))
+
+
+def _does(code: CodeType) -> tuple[object, ...]:
+    """All that tells what code does, without its places in a file."""
+    constants = (
+        _does(each) if isinstance(each, CodeType) else (type(each), repr(each)) for each in code.co_consts
+    )
+    signature = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
+    names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+    return code.co_name, signature, names, code.co_code, code.co_exceptiontable, *constants
 
 
 def every() -> list[Mutation]:
