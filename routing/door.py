@@ -73,16 +73,17 @@ class Door:
         self.arrive = self._timed(federation.arrive)
         self.acknowledged = self._unhurried(federation.acknowledged)
         self.not_copied = self._untimed(federation.not_copied)
+        # what a peer tells, and, as part of the same input, that it is heard
+        self.hear_interest = self._untimed(federation.hear_interest, end_input=_goes_on)
+        self.hear_destinations = self._unhurried(federation.hear_destinations, _goes_on)
+        self.hear_receipt = self._timed(federation.hear_receipt, _goes_on)
+        self.hear_counts = self._timed(federation.counting.hear, _goes_on)
+        self.hear_removed = self._timed(federation.removing.hear, _goes_on)
+        self.hear_news = self._timed(federation.spreading.hear, _goes_on)
+        self.hear_wants = self._timed(federation.spreading.hear_wants, _goes_on)
+        self.hear_known_news = self._timed(federation.spreading.hear_known, _goes_on)
         self.heard = self._untimed(federation.heard, wake_later)
-        self.hear_interest = self._untimed(federation.hear_interest)
-        self.hear_destinations = self._unhurried(federation.hear_destinations)
-        self.hear_receipt = self._timed(federation.hear_receipt)
-        self.hear_counts = self._timed(federation.counting.hear)
-        self.hear_removed = self._timed(federation.removing.hear)
         self.answer_arrived = self._untimed(federation.answer_arrived)
-        self.hear_news = self._timed(federation.spreading.hear)
-        self.hear_wants = self._timed(federation.spreading.hear_wants)
-        self.hear_known_news = self._timed(federation.spreading.hear_known)
         self.news_arrived = self._untimed(federation.spreading.news_arrived)
         self.set_notary = self._untimed(federation.spreading.set_notary)
         self.removal_arrived = self._untimed(federation.removing.arrived)
@@ -96,8 +97,10 @@ class Door:
         self.tick = self._timed(router.timing.tick)
         self.maintain = self._timed(router.maintain)
 
-    def _timed(self, call: Callable[Concatenate[float, _P], _T]) -> Callable[_P, _T]:
-        now, wake, end_input = self._now, self._wake, self._end_input
+    def _timed(
+        self, call: Callable[Concatenate[float, _P], _T], end_input: Callable[[], None] | None = None
+    ) -> Callable[_P, _T]:
+        now, wake, end_input = self._now, self._wake, end_input or self._end_input
 
         def made(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             try:
@@ -108,9 +111,14 @@ class Door:
 
         return made
 
-    def _untimed(self, call: Callable[_P, _T], wake: Callable[[], None] | None = None) -> Callable[_P, _T]:
-        """An input that is the same at any time. `wake`: called in place of the usual one."""
-        wake, end_input = wake or self._wake, self._end_input
+    def _untimed(
+        self,
+        call: Callable[_P, _T],
+        wake: Callable[[], None] | None = None,
+        end_input: Callable[[], None] | None = None,
+    ) -> Callable[_P, _T]:
+        """An input that is the same at any time. `wake`, `end_input`: called in place of the usual ones."""
+        wake, end_input = wake or self._wake, end_input or self._end_input
 
         def made(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             try:
@@ -121,9 +129,11 @@ class Door:
 
         return made
 
-    def _unhurried(self, call: Callable[Concatenate[float, _P], _T]) -> Callable[_P, _T]:
+    def _unhurried(
+        self, call: Callable[Concatenate[float, _P], _T], end_input: Callable[[], None] | None = None
+    ) -> Callable[_P, _T]:
         """An input, timed, of which nobody may wait for what is decided."""
-        now, end_input, view = self._now, self._end_input, self.view
+        now, end_input, view = self._now, end_input or self._end_input, self.view
 
         def made(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             before, wake = view.untaken, self._wake
@@ -137,3 +147,7 @@ class Door:
                 wake()
 
         return made
+
+
+def _goes_on() -> None:
+    """End no input: what comes next is part of it."""

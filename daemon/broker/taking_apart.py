@@ -7,17 +7,19 @@ single decisions cannot be stored, by an error of ours or at a damaged place of 
 set aside with what hangs on them, and all else is tried again at once.
 
 Whoever asked for what is set aside is refused. Of a message that is its publisher, or the peer that it came
-from; of all else whoever is answered next, since what one input brings about stands together, the
-answer last.
+from; of all else whoever the same input answers, before or after: a request is refused, and the link with a
+peer ends, so that it gives the same again. What time alone brings about answers nobody, and neither is a
+publisher refused whose message is stored without its Cmuid.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
 
-from daemon import frontend
 from daemon.broker.giving_way import give_way
+from daemon.broker.inputs import ends_of_inputs
 from daemon.system.mishaps import OWN_ERROR
 from routing import decisions
 from routing.decisions import Bury, Decision, message_of
@@ -75,11 +77,18 @@ class TakingApart:
 
     Args:
         end_link: ends the link with a peer, for a reason.
+        refuse: tells a session now that its request is refused, whenever there is a transaction again.
     """
 
-    def __init__(self, router: Router, end_link: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        router: Router,
+        end_link: Callable[[str, str], None],
+        refuse: Callable[[decisions.AnswerRequest, Refusal], None],
+    ) -> None:
         self._router = router
         self._end_link = end_link
+        self._refuse = refuse
 
     def refuse_new(
         self,
@@ -107,7 +116,7 @@ class TakingApart:
             undone |= self._undo(every, first, last, undone_messages, now)
             answer = every[last - 1]
             assert isinstance(answer, decisions.AnswerRequest)
-            answer.consumer.handle.put(frontend.Answer(answer.request, error=refusal))
+            self._refuse(answer, refusal)
             undone.add(id(answer))
         answered = {d.entry.id for d in every if type(d) is decisions.AnswerRequest and d.entry is not None}
         failed: dict[int, str] = {}
@@ -131,7 +140,8 @@ class TakingApart:
             undone |= self._undo(every, first, last, failed, now)
         answered = {d.entry.id for d in every if type(d) is decisions.AnswerRequest and d.entry is not None}
         lost: set[int] = set()
-        for position, decision in enumerate(every):
+        others: set[int] = set()
+        for decision in every:
             if id(decision) in undone:
                 continue
             if type(decision) is decisions.StoreMessage:
@@ -145,9 +155,10 @@ class TakingApart:
                     lost.add(decision.entry.id)
                     self._router.setting_aside.set_aside(now, decision.entry, REASON)
             elif id(decision) in culprits:
+                others.add(id(decision))
                 if isinstance(decision, (decisions.Bury, decisions.RouteDelayed)):
                     self._router.setting_aside.set_aside(now, decision.entry, REASON)
-                self._refuse_next(every, position)
+        self._refuse_whose(every, others)
         kept = self._without(every, buried | culprits | undone, failed, REFUSAL)
         kept.decisions = [told for d in kept.decisions if (told := _told(d, lost)) is not None]
         return kept
@@ -202,23 +213,27 @@ class TakingApart:
             if id(decision) in done:
                 continue
             if isinstance(decision, decisions.AnswerRequest) and decision.smuid in smuids:
-                decision.consumer.handle.put(frontend.Answer(decision.request, error=refusal))
+                self._refuse(decision, refusal)
             elif isinstance(decision, decisions.StorePublication) and decision.smuid in smuids:
                 continue
             elif message_of(decision) not in never_were:
                 kept.append(decision)
         return Kept(kept, never_were)
 
-    def _refuse_next(self, every: list[Decision], position: int) -> None:
-        """Who is answered next is not told that all went well."""
-        for index in range(position + 1, len(every)):
-            decision = every[index]
-            if isinstance(decision, decisions.AnswerRequest) and decision.entry is None:
-                every[index] = msgspec.structs.replace(decision, error=decision.error or REFUSAL)
-                return
-            if isinstance(decision, AcknowledgeUnit):
-                self._end_link(decision.peer, OWN_ERROR)
-                return
+    def _refuse_whose(self, every: list[Decision], culprits: set[int]) -> None:
+        """Refuse the requests, and end the links, that the inputs of these decisions answer.
+
+        Not what answers for a message: its publisher is told what became of that.
+        """
+        for first, end in pairwise([0, *ends_of_inputs(every), len(every)]):
+            if not any(id(decision) in culprits for decision in every[first:end]):
+                continue
+            for position in range(first, end):
+                decision = every[position]
+                if isinstance(decision, decisions.AnswerRequest) and decision.entry is None:
+                    every[position] = msgspec.structs.replace(decision, error=decision.error or REFUSAL)
+                elif isinstance(decision, AcknowledgeUnit):
+                    self._end_link(decision.peer, OWN_ERROR)
 
 
 def _together(every: list[Decision], culprits: set[int]) -> list[tuple[int, int]]:

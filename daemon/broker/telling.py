@@ -13,6 +13,7 @@ from daemon.metrics import Metrics
 from daemon.system.clock import Clock
 from daemon.system.mishaps import OWN_ERROR, Mishaps
 from routing import decisions
+from routing.errors import Refusal
 from routing.lifecycle import found_nobody
 from routing.queue import GUARANTEED, STATED, Entry
 from routing.subscription import Consumer
@@ -64,6 +65,11 @@ class Telling:
             except Exception as error:
                 self._mishaps.note("what a session is told", error)
                 handle.end(frontend.Ending("failed", OWN_ERROR))
+
+    def refuse(self, d: decisions.AnswerRequest, refusal: Refusal) -> None:
+        """Tell a session now that its request is refused, and not with what a transaction brings."""
+        self._metrics.refused[refusal.code] += 1
+        d.consumer.handle.put(frontend.Answer(d.request, error=refusal))
 
     def _gather(self, consumer: Consumer, event: OutboxItem) -> None:
         """Have an event told to a session, with all that this transaction brings to it."""

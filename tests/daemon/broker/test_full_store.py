@@ -63,6 +63,7 @@ async def test_with_a_full_disk_publishers_are_refused_and_nothing_is_lost(
                     await ada.commit(got.number)
         assert seen == {b"before 0", b"before 1", b"before 2", b"not stored anyway", b"after"}
         assert site.broker.held == 0
+        assert site.broker.metrics.refused[Refusal.STORE_FAILED] == len(requests) + 1
     finals = Counter(record.smuid for record in site.records() if record.final)
     assert set(finals.values()) == {1}
     assert set(accepted) < set(finals)

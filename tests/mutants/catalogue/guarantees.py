@@ -68,9 +68,9 @@ MUTATIONS = [
     ),
     Mutation(
         name="a message that a full disk refuses is answered as accepted",
-        file="daemon/broker/taking_apart.py",
-        old="frontend.Answer(decision.request, error=refusal)",
-        new="frontend.Answer(decision.request, smuid=decision.smuid)",
+        file="daemon/broker/telling.py",
+        old="frontend.Answer(d.request, error=refusal)",
+        new="frontend.Answer(d.request, smuid=d.smuid)",
         tests=(
             "tests/daemon/broker/test_full_store.py::test_with_a_full_disk_publishers_are_refused_and_nothing_is_lost",
         ),

@@ -90,6 +90,35 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="who asks next is refused what somebody else could not have stored",
+        file="daemon/broker/taking_apart.py",
+        old="for position in range(first, end):",
+        new="for position in range(first, len(every)):",
+        tests=(
+            "tests/daemon/broker/test_taking_apart.py::"
+            "test_who_gives_a_message_back_is_refused_where_that_cannot_be_stored_and_nobody_else",
+        ),
+    ),
+    Mutation(
+        name="a peer takes what could not be stored for heard",
+        file="routing/door.py",
+        old="self._untimed(federation.hear_interest, end_input=_goes_on)",
+        new="self._untimed(federation.hear_interest)",
+        tests=(
+            "tests/daemon/broker/test_taking_apart.py::"
+            "test_the_link_ends_over_which_a_peer_told_what_cannot_be_stored",
+        ),
+    ),
+    Mutation(
+        name="what is refused as the disk is full is not counted",
+        file="daemon/broker/telling.py",
+        old="        self._metrics.refused[refusal.code] += 1",
+        new="",
+        tests=(
+            "tests/daemon/broker/test_full_store.py::test_with_a_full_disk_publishers_are_refused_and_nothing_is_lost",
+        ),
+    ),
+    Mutation(
         name="the log does not say which question met an error",
         file="daemon/control/socket.py",
         old="except Exception as error:\n                    mishap(",
