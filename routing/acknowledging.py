@@ -164,7 +164,7 @@ class Acknowledgements:
         assert subscription is not None
         self._lifecycle.unfinished(entry, subscription, "committed", now)
         if entry.flags & ONE or subscription.id in self._state.subscriptions:
-            lock = Lock(0, entry, subscription, record.attempt, now)
+            lock = Lock(0, entry, subscription, record.attempt, now, now)
             self._deliveries.take_back(lock, "released", UNDONE, now)
         else:
             self._lifecycle.given_up(entry, subscription, UNDONE, now)

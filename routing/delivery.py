@@ -222,7 +222,7 @@ class Deliveries:
             return
         lock_s = subscription.options.lock_s
         ends_at = now + (state.settings.lock_s if lock_s is None else lock_s)
-        lock = Lock(number, entry, subscription, attempt, ends_at)
+        lock = Lock(number, entry, subscription, attempt, now, ends_at)
         if not subscription.locks:
             state.locking[subscription] = None
             if ends_at < state.wake_at:

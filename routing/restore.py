@@ -278,7 +278,7 @@ class Restore:
             self._wait(entry)
         else:
             attempt = entry.topic.attempts.get(entry.id, 0) + 1
-            holder.received[entry.id] = Lock(0, entry, holder, attempt, 0.0, received=True)
+            holder.received[entry.id] = Lock(0, entry, holder, attempt, 0.0, 0.0, received=True)
             if entry.flags & GROUPED:
                 self._state.hold_group(entry, holder)
 
@@ -308,7 +308,7 @@ class Restore:
                 continue
             subscription.attempts[entry.id] = mark.attempts
             if mark.received:
-                lock = Lock(0, entry, subscription, mark.attempts + 1, 0.0, received=True)
+                lock = Lock(0, entry, subscription, mark.attempts + 1, 0.0, 0.0, received=True)
                 subscription.received[entry.id] = lock
             else:
                 self._enqueue(subscription, entry)

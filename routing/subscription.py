@@ -34,6 +34,7 @@ class Lock(msgspec.Struct):
 
     Attributes:
         number: names the delivery within the consumer's session; 0 while nobody is attached.
+        began_at: site time at which it was handed out.
         ends_at: site time at which it goes to the next; unused once received.
         attempt: from 1.
         is_untouched: it is known that it has reached nobody.
@@ -43,6 +44,7 @@ class Lock(msgspec.Struct):
     entry: Entry
     subscription: "Subscription"
     attempt: int
+    began_at: float
     ends_at: float
     received: bool = False
     is_untouched: bool = False

@@ -85,11 +85,9 @@ class _Found:
 class TopicQueries:
     """Reads the topics of one site."""
 
-    def __init__(self, view: SiteView, clock: Clock, lock_s: Callable[[], float]) -> None:
-        """`lock_s`: of a subscription that states none."""
+    def __init__(self, view: SiteView, clock: Clock) -> None:
         self._view = view
         self._clock = clock
-        self._lock_s = lock_s
         self._kept: dict[tuple[str, TopicOrder], _Found] = {}
         self._finding = trio.Lock()
 
@@ -238,10 +236,7 @@ class TopicQueries:
 
     def _locked_s(self, holders: Sequence[Subscription]) -> float | None:
         """How long ago what has been with one of them for longest was handed out."""
-        since: list[float] = []
-        for each in holders:
-            lock_s = self._lock_s() if each.options.lock_s is None else each.options.lock_s
-            since += (lock.ends_at - lock_s for lock in islice(each.locks.values(), 1))
+        since = [lock.began_at for each in holders for lock in islice(each.locks.values(), 1)]
         return max(self._clock.now() - min(since), 0.0) if since else None
 
 

@@ -76,7 +76,7 @@ async def main(topics: int, held: int) -> None:
 
     def fresh() -> TopicQueries:
         """One that has found nothing yet."""
-        return TopicQueries(router.view, SystemClock(), lambda: 60.0)
+        return TopicQueries(router.view, SystemClock())
 
     queries, census = fresh(), Census(router.view, lambda: (10_000, 2**30))
     print(f"topics {topics:,}, held {router.view.held:,}")

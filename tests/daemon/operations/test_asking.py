@@ -65,6 +65,21 @@ async def test_a_topic_shows_what_waits_for_whom(tmp_path: Path, mock_clock: Moc
         assert left.unused_s == pytest.approx(10, abs=1)
 
 
+async def test_what_is_locked_is_so_since_it_was_handed_out_whatever_a_reload_says(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations, broker = SiteOperations(site.broker), site.broker
+        bob = await site.login("bob").subscribe("weather")
+        await site.login("ada").publish("weather", b"rain")
+        await bob.delivered()
+        await later(mock_clock, 10)
+        queues = msgspec.structs.replace(broker.settings.queues, lock_s=5.0)
+        broker.reconfigure(msgspec.structs.replace(broker.settings, queues=queues))
+        [subscription] = (await topic(operations, "weather")).subscriptions
+        assert subscription.locked_s == pytest.approx(10, abs=1)
+
+
 async def test_of_a_topic_that_nothing_is_known_of_there_is_nothing(tmp_path: Path) -> None:
     async with virtual_site(tmp_path) as site:
         assert await SiteOperations(site.broker).topic("weather") is None
