@@ -1,9 +1,16 @@
-"""The words of the hop log's records that decide what became of a copy.
+"""The words of the hop log's records that decide what became of a copy, and what bounds a record.
 
 Without anything that Python does not bring along: the trace jobs take them to a cluster.
 """
 
 from typing import Final
+
+LINE_BYTES_MAX: Final = 262_144
+"""Of a line. A frame's headers are bounded far below (65,536 bytes by default), and so a record of them."""
+
+SMUID_NUMBERS: Final = r"([0-9a-f]{12})-([0-9a-f]{1,15})-([0-9a-f]{1,15})"
+"""What follows a server's name and a slash in the id that it gives a message: its birth, in milliseconds, the
+number of the server's start, and of the message since that; in hexadecimal digits."""
 
 BEGINS: Final = ("published", "received")
 """With these a site takes a copy on."""

@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from routing.errors import HeaderRefusal, Refusal
+from routing.hop_words import SMUID_NUMBERS
 
 TOPIC_BYTES_MAX: Final = 255
 
@@ -36,7 +37,7 @@ SERVER_PATTERN: Final = rf"(?:[a-z0-9](?:[a-z0-9._-]{{0,251}}[a-z0-9])?|\[[0-9a-
 SERVER_CHARACTERS_MAX: Final = 259  # 253 of the host, and the port
 ACCOUNT_PATTERN: Final = r"[A-Za-z0-9._+-]{1,64}"
 CHANNEL_PATTERN: Final = r"[A-Za-z0-9._-]{1,64}"
-SMUID_PATTERN: Final = rf"{SERVER_PATTERN}/[0-9a-f]{{12}}-[0-9a-f]{{1,15}}-[0-9a-f]{{1,15}}"
+SMUID_PATTERN: Final = rf"{SERVER_PATTERN}/{SMUID_NUMBERS}"
 FEATURE_PATTERN: Final = r"[A-Za-z0-9._-]{1,64}"
 FEATURES_MAX: Final = 64
 """What a site knows how to do has a word of this pattern; so many may be told at once."""
@@ -46,7 +47,7 @@ _is_account = re.compile(ACCOUNT_PATTERN).fullmatch
 _is_channel = re.compile(CHANNEL_PATTERN).fullmatch
 _address = re.compile(f"({ACCOUNT_PATTERN}):({CHANNEL_PATTERN})@({SERVER_PATTERN})").fullmatch
 _dead_address = re.compile(rf"dead\.({ACCOUNT_PATTERN}):({CHANNEL_PATTERN})@(.+)").fullmatch
-_smuid = re.compile(f"({SERVER_PATTERN})/([0-9a-f]{{12}})-([0-9a-f]{{1,15}})-([0-9a-f]{{1,15}})").fullmatch
+_smuid = re.compile(f"({SERVER_PATTERN})/{SMUID_NUMBERS}").fullmatch
 _is_topic = re.compile(r"[^\s\x00-\x1f\x7f-\x9f/*#>]{1,255}").fullmatch
 _is_cmuid = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]{1,255}").fullmatch
 

@@ -15,14 +15,11 @@ import msgspec
 from daemon.hops import closing
 from daemon.hops.coverage import FileCheck, FileDamage, Gap, Stretch, gaps, stretches
 from daemon.hops.files import LogFile, list_files
-from routing.hop_words import BEGINS
+from routing.hop_words import BEGINS, LINE_BYTES_MAX
 from routing.hops import FORMAT_VERSION, Closing, HopRecord
 from routing.names import parse_smuid
 
 BLOCK_BYTES: Final = 1_048_576
-
-LINE_BYTES_MAX: Final = 262_144
-"""A frame's headers are bounded far below this (65,536 bytes by default), and so is a record of them."""
 
 CLOCK_DOUBT_S: Final = 86_400.0
 """How far the birth time in a Smuid may be ahead of this site's clock: it is by the clock of another."""

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
+from routing.hop_words import LINE_BYTES_MAX
 from routing.trace import schema
 from routing.trace.files import LOG_NAMES
 from routing.trace.session import together
@@ -39,7 +40,7 @@ REASONS: Final = (
 
 _CORRUPT: Final = "_corrupt"
 
-_KEPT_CHARS: Final = 2 * schema.LINE_BYTES_MAX
+_KEPT_CHARS: Final = 2 * LINE_BYTES_MAX
 """Of a line that is too long: enough to see that it is."""
 
 
@@ -72,7 +73,7 @@ def parsed(text: DataFrame) -> DataFrame:
     The lines that close files tell of no copy, and are left out.
     """
     with_corrupt = t.StructType([*schema.RECORD.fields, t.StructField(_CORRUPT, t.StringType())])
-    fits = f.octet_length("value") <= schema.LINE_BYTES_MAX
+    fits = f.octet_length("value") <= LINE_BYTES_MAX
     return text.where(~f.coalesce(f.col("value").startswith(schema.CLOSING_BEGINS), f.lit(False))).select(
         "file",
         f.when(fits, f.col("value")).otherwise(f.substring("value", 1, _KEPT_CHARS)).alias("value"),
@@ -151,7 +152,7 @@ def problem(latest: Column, servers: tuple[str, ...]) -> Column:
         f.lit(schema.EARLIEST_US), latest
     )
     found = (
-        f.when(record.isNull() & (f.octet_length("value") > schema.LINE_BYTES_MAX), "line too long")
+        f.when(record.isNull() & (f.octet_length("value") > LINE_BYTES_MAX), "line too long")
         .when(record.isNull() | record[_CORRUPT].isNotNull(), "not a record")
         .when(absent, "missing field")
         .when(record["version"] > schema.VERSIONS_READ[1], "newer version")

@@ -15,9 +15,6 @@ from routing import hop_words
 VERSIONS_READ: Final = (1, 1)
 """First and last record version that these jobs understand; a newer one is set aside, not guessed at."""
 
-LINE_BYTES_MAX: Final = 65_536
-"""A record is under 2 kB, or under 40 kB with the Hops of a path over 255 servers with the longest names."""
-
 NAME_CHARS_MAX: Final = 512
 """Server names are host:port, system topics `account:channel@host`: 64 + 64 + 261 and two signs at most."""
 
@@ -37,7 +34,7 @@ EARLIEST_US: Final = 1_577_836_800_000_000
 HOUR_US: Final = 3_600_000_000
 DAY_US: Final = 24 * HOUR_US
 
-SMUID_PATTERN: Final = r"^[^/\s]{1,261}/[0-9a-f]{12}-[0-9a-f]{1,12}-[0-9a-f]{1,15}\z"
+SMUID_PATTERN: Final = rf"^[^/\s]{{1,261}}/{hop_words.SMUID_NUMBERS}\z"
 
 EVENTS: Final = (
     "published",

@@ -7,10 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daemon.hops.files import list_files
-from daemon.hops.reader import BLOCK_BYTES, LINE_BYTES_MAX, HopLogReader, Skipped
+from daemon.hops.reader import BLOCK_BYTES, HopLogReader, Skipped
 from daemon.hops.writer import HopLog, close_file
 from daemon.settings import HopSettings
 from routing.errors import HeaderRefusal
+from routing.hop_words import LINE_BYTES_MAX
 from routing.hops import HopRecord
 
 BORN_MS = 1_795_000_000_000

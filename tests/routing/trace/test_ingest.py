@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from routing.hop_words import LINE_BYTES_MAX
 from routing.hops import Closing, HopRecord
+from routing.names import make_smuid, parse_smuid
 from tests.support.traced import NOW_US
 
 BASE = HopRecord(
@@ -96,7 +98,7 @@ def test_fields_left_out_have_their_defaults(checked: Any) -> None:
         (line(time_us=4_000_000_000_000_000), "time out of range"),
         (line(time_us=5), "time out of range"),
         (line(smuid="a.example/ffffffffffff-1-1"), "time out of range"),
-        (line(reason="x" * 100_000), "line too long"),
+        (line(reason="x" * LINE_BYTES_MAX), "line too long"),
     ],
 )
 def test_what_is_no_record_is_set_aside_and_harms_no_other(checked: Any, content: bytes, reason: str) -> None:
@@ -134,6 +136,12 @@ def test_what_is_no_record_to_those_who_show_it_is_set_aside(checked: Any) -> No
     sound = line(depth=-1, expires_us=-1, due=None, outcome=None, mode=None, hops=None, destinations=[])
     lines = b"".join(line(record=number, **changes) for number, changes in enumerate(wrong, 2))
     assert reasons(checked(sound + lines)) == [None, *["wrong value"] * len(wrong)]
+
+
+def test_what_a_router_takes_for_an_id_is_one(checked: Any) -> None:
+    greatest = make_smuid("a.example", 0x019AA5D72900, 16**15 - 1, 16**15 - 1)
+    assert parse_smuid(greatest).boot == 16**15 - 1
+    assert reasons(checked(line(smuid=greatest))) == [None]
 
 
 @pytest.mark.parametrize("changes", [{"smuid": ""}, {"smuid": None}])
