@@ -47,6 +47,13 @@ class Trial:
         """Messages that were answered so far."""
         return len(self.weather.smuids) + len(self.jobs.smuids)
 
+    async def more(self, count: int) -> None:
+        """Wait until so many more messages have been answered."""
+        until = self.published + count
+        with trio.fail_after(PATIENCE_S):
+            while self.published < until:
+                await trio.sleep(0.005)
+
     async def begin(self, nursery: trio.Nursery) -> None:
         """Start the traffic."""
         for reader in (*self.readers, *self.workers):

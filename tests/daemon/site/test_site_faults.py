@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kill
 async def test_a_partition_loses_nothing(tmp_path: Path) -> None:
     async with trial(tmp_path) as running:
         sites = running.sites
-        await trio.sleep(0.5)  # what is published by then is on its way
+        await running.more(20)  # and of these some are on their way
         sites.network.cut("gamma", "delta")
         await sites["gamma"].linked("delta", up=False)
         sites.network.cut("alpha", "beta")
@@ -37,7 +37,7 @@ async def test_a_partition_loses_nothing(tmp_path: Path) -> None:
 async def test_sites_that_are_killed_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     async with trial(tmp_path) as running:
         for name in ("gamma", "alpha", "delta", "gamma"):
-            await trio.sleep(0.4)  # so long it works between two kills
+            await running.more(10)
             await running.sites[name].kill()
         await running.sites.linked()
     assert running.judge() == []
@@ -87,7 +87,7 @@ async def test_clocks_that_jump_by_an_hour_change_nothing(tmp_path: Path) -> Non
     environment = {name: clock.environment for name, clock in clocks.items()}
     async with trial(tmp_path, environment=environment) as running:
         for ahead_s in (3600, -3600):
-            await trio.sleep(0.4)  # so long it works between two jumps
+            await running.more(10)
             clocks["gamma"].set(ahead_s)
             clocks["alpha"].set(-ahead_s)
         await running.sites["gamma"].kill()
