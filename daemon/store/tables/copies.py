@@ -114,7 +114,7 @@ class CopyChanges(Changes):
 
 def _row(copy: Copy) -> CopyRow:
     forwards = {
-        name: ForwardColumn(*msgspec.structs.astuple(forward)) for name, forward in copy.forwards.items()
+        name: ForwardColumn(**msgspec.structs.asdict(forward)) for name, forward in copy.forwards.items()
     }
     destinations = None
     if copy.seen_to is not None:
@@ -127,7 +127,7 @@ def _row(copy: Copy) -> CopyRow:
 
 
 def _forward(column: ForwardColumn) -> Forward:
-    forward = Forward(*msgspec.structs.astuple(column))
+    forward = Forward(**msgspec.structs.asdict(column))
     if len(forward.earlier_for) != len(forward.earlier):
         forward.earlier_for = [()] * len(forward.earlier)
     return forward
