@@ -14,9 +14,10 @@ Where the next site on the way is down, the message waits for it, unless it can 
 not had it. A way back is taken only if it is the nearest of all, up or down: what is told of interest stays
 true while a link is down, so the site that it came from would send it here again, and so on for ever. By news
 a way over a link that is down is none once this site has said so, and the message goes back to where another
-begins. Where a site does not hear that, it may come here again, but no more than `CROSSINGS_MAX` times over
-one link. If every way that is up leads back, it takes the one that it has taken least often: so it gets out
+begins. If every way that is up leads back, it takes the one that it has taken least often: so it gets out
 of a circle of sites that do not know the same, as one of them refuses news, or is of an earlier version.
+Where none of them knows a way it would wander among them as long as that is so: over each link it goes
+`CROSSINGS_MAX` times at once, and from then on each minute or so.
 
 A peer that would not have a message may have it later: it had no room, or its rules or accounts have changed.
 So of each topic one is offered to it again now and then, and two more for each that it takes: a peer with
@@ -40,8 +41,11 @@ from routing.queue import GONE, GROUPED, GUARANTEED, RECEIPT, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
 
-CROSSINGS_MAX: Final = 64
-"""Times that a message goes back over one link: who may take it comes and goes, but seldom so often."""
+CROSSINGS_MAX: Final = 16
+"""Times that a message goes over one link at once: who may take it comes and goes, but seldom so often."""
+
+WANDERERS_MAX: Final = 100
+"""Messages of a topic that go on each minute, though they have been everywhere so often."""
 
 
 class Custody:
@@ -72,16 +76,22 @@ class Custody:
         self._still_says = still_says
         self.waiting: dict[str, Mapping[str, int] | None] = {}
         self._denied: dict[tuple[str, str], dict[int, Copy]] = {}  # by peer and topic; some have ended since
+        self._wandering: dict[
+            str, dict[int, Copy]
+        ] = {}  # by topic, what has gone to a peer too often; likewise
 
-    def hand_over(self, entry: Entry) -> bool:
-        """Hand a message that nobody here can take now to a peer; False where it has to wait here."""
+    def hand_over(self, entry: Entry, *, again: bool = False) -> bool:
+        """Hand a message that nobody here can take now to a peer; False where it has to wait here.
+
+        `again`: it may go to each peer, however often it has.
+        """
         copy = self._state.crossing.by_id.get(entry.id)
         if copy is None or copy.custody_to:
             return False
         if entry.flags & GROUPED and not self._state.grouping.may_leave(entry):
             return False
         distances = self._distances(entry)
-        peer = self._nearest(copy, distances)
+        peer = self._nearest(copy, distances, again=again)
         if peer is None:
             topic = entry.topic.name
             is_same = self.waiting.get(topic, distances) == distances
@@ -106,7 +116,7 @@ class Custody:
         self._state.out.append(Send(peer.name, copy, depth, query))
         return True
 
-    def _nearest(self, copy: Copy, distances: Mapping[str, int]) -> Peer | None:
+    def _nearest(self, copy: Copy, distances: Mapping[str, int], *, again: bool) -> Peer | None:
         depth = onward(copy.depth)
         if depth is None:
             return None
@@ -122,7 +132,10 @@ class Custody:
             had_it = name in copy.hops
             if had_it and keeps is None:
                 keeps = self._state.matching.is_taken(topic, "ONE") or self._still_says(topic.name)
-            if had_it and (keeps or self._crossing(copy, name) > CROSSINGS_MAX):
+            if had_it and keeps:
+                continue
+            if had_it and not again and self._crossing(copy, name) > CROSSINGS_MAX:
+                self._wandering.setdefault(topic.name, {})[copy.entry.id] = copy
                 continue
             found.append((had_it or not peer.up, distance, not peer.up, had_it, name))
         if not found:
@@ -181,7 +194,12 @@ class Custody:
         return sum(step == (here, peer) for step in pairwise(way))
 
     def offer_denied(self) -> None:
-        """Each minute or so: offer peers again what they would not have."""
+        """Each minute or so: offer peers again what they would not have, or have had so often."""
+        for topic in list(self._wandering):
+            try:
+                self._offer_wandering(topic)
+            except Exception as error:  # as below
+                self._state.mishap("what has gone to a peer too often", error)
         for peer, topic in list(self._denied):
             try:
                 self._offer_denied(peer, topic, 1)
@@ -200,6 +218,19 @@ class Custody:
                     entry.topic.shared.take(entry)
         if not denied:
             self._denied.pop((peer, topic), None)
+
+    def _offer_wandering(self, topic: str) -> None:
+        left = self._wandering.pop(topic)
+        count = 0
+        while left and count < WANDERERS_MAX:
+            entry = left.pop(next(iter(left))).entry
+            if entry.flags & GONE or entry not in entry.topic.shared:
+                continue
+            count += 1
+            if self.hand_over(entry, again=True):
+                entry.topic.shared.take(entry)
+        if left:
+            self._wandering.setdefault(topic, {}).update(left)
 
     def forget_denied(self, peer: str) -> None:
         """Offer a peer everything again: its link is up anew, and its rules may be others."""

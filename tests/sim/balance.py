@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 ARRIVALS: Final = ("received", "duplicate", "depth", "loop", "denied")
 """Events of which one tells of each copy that a peer has sent."""
 
-CROSSINGS_USUAL_MAX: Final = 16
+CROSSINGS_USUAL_MAX: Final = 12
 """Of one link, by one message of mode ONE: its way may lead back where ways change, but seldom twice.
 
-Sites end it at `routing.federation.custody.CROSSINGS_MAX`; one that comes near that shows that they disagree.
+Sites slow it down at `routing.federation.custody.CROSSINGS_MAX`; one that comes near that shows that they disagree.
 """
 
 

@@ -7,7 +7,7 @@ that has a way rests nonetheless
     under way     where it was handed to a peer that is lost, or over such a link: only that knows whose it is
     told of       where its ways all lead back, and a peer beyond a lost link has told, besides news, that it
                   is a nearer one
-    to and fro    where it was handed over each link that a way begins with as often as may be
+    to and fro    where it was handed over each link that a way begins with as often as may be at once
 
 and in no other case. Clients are to be calm: each takes what comes, and finishes it at once.
 """
@@ -50,7 +50,7 @@ class Held(msgspec.Struct):
         return self.depth == -1 or distance < self.depth
 
     def is_spent(self, peer: str) -> bool:
-        """Whether it was handed to a peer as often as may be."""
+        """Whether it was handed to a peer as often as may be at once."""
         steps = [*pairwise((*self.hops, self.site))]
         return steps.count((self.site, peer)) >= CROSSINGS_MAX
 

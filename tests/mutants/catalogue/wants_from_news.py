@@ -164,9 +164,16 @@ MUTATIONS: Final = [
     Mutation(
         name="a message of mode ONE goes to and fro for ever",
         file="routing/federation/custody.py",
-        old="(keeps or self._crossing(copy, name) > CROSSINGS_MAX)",
-        new="keeps",
-        tests=(f"{CUSTODY}::test_one_that_goes_to_and_fro_comes_to_rest",),
+        old="self._crossing(copy, name) > CROSSINGS_MAX:",
+        new="False:",
+        tests=(f"{CUSTODY}::test_one_that_goes_to_and_fro_comes_to_rest_and_goes_on_each_minute",),
+    ),
+    Mutation(
+        name="what has gone to and fro for long rests for ever",
+        file="routing/federation/custody.py",
+        old="if self.hand_over(entry, again=True):",
+        new="if self.hand_over(entry):",
+        tests=(f"{CUSTODY}::test_one_that_has_gone_to_and_fro_for_long_arrives_once_there_is_a_way",),
     ),
     Mutation(
         name="rules of links beyond the next forbid nothing",

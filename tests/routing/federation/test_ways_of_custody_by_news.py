@@ -29,6 +29,13 @@ def held(sites: Federation, site: str) -> list[str]:
     return [copy.entry.topic.name for copy in sites.routers[site].federation.outlook.copies.values()]
 
 
+def minutes_pass(sites: Federation, *names: str) -> None:
+    """What each of these sites does every minute."""
+    for name in names:
+        sites.routers[name].maintain(sites.now)
+        sites.take(name)
+
+
 # -- while news is held back --------------------------------------------------------------------------
 
 
@@ -239,8 +246,17 @@ def test_what_a_peer_told_before_its_link_went_down_keeps_nothing_that_has_anoth
     assert sites.delivered == {("t", "m"): 1}
 
 
-def test_one_that_goes_to_and_fro_comes_to_rest() -> None:
-    """Neither hears from the other that its link with who takes it is gone."""
+def to_and_fro(sites: Federation) -> None:
+    """Neither a nor b hears from the other that its link with who takes the message is gone."""
+    for _ in range(10 * CROSSINGS_MAX):
+        for pair in (("a", "b"), ("b", "a")):
+            heard = [unit for unit in sites.control[pair] if not isinstance(unit, TellNews)]
+            sites.control[pair].clear()
+            sites.control[pair].extend(heard)
+        sites.settle(1)
+
+
+def test_one_that_goes_to_and_fro_comes_to_rest_and_goes_on_each_minute() -> None:
     sites = Federation({("a", "b"), ("a", "t"), ("b", "t")})
     know_all(sites)
     sites.subscribe("t", accepts="ONE")
@@ -249,14 +265,30 @@ def test_one_that_goes_to_and_fro_comes_to_rest() -> None:
     sites.cut("b", "t")
     sites.pass_time(3.0)
     sites.publish("a", depth=-1, delivery="ONE")
-    for _ in range(10 * CROSSINGS_MAX):
-        for units in sites.control.values():
-            heard = [unit for unit in units if not isinstance(unit, TellNews)]
-            units.clear()
-            units.extend(heard)
-        sites.settle(1)
+    to_and_fro(sites)
     assert sites.transfers == 2 * CROSSINGS_MAX
-    assert held(sites, "a") + held(sites, "b") == ["t"]
+    assert held(sites, "a") == ["t"], "it is where it was published"
+    for minute in range(1, 3):
+        minutes_pass(sites, "a", "b")
+        to_and_fro(sites)
+        assert 0 < sites.transfers - 2 * CROSSINGS_MAX <= 2 * minute
+
+
+def test_one_that_has_gone_to_and_fro_for_long_arrives_once_there_is_a_way() -> None:
+    sites = Federation({("a", "b"), ("a", "t"), ("b", "t")})
+    know_all(sites)
+    sites.subscribe("t", accepts="ONE")
+    after(sites)
+    sites.cut("a", "t")
+    sites.cut("b", "t")
+    sites.pass_time(3.0)
+    sites.publish("a", depth=-1, delivery="ONE")
+    to_and_fro(sites)
+    sites.join("b", "t")
+    after(sites)
+    minutes_pass(sites, "a", "b")
+    after(sites)
+    assert sites.delivered == {("t", "m"): 1}
 
 
 # -- when a way is there ------------------------------------------------------------------------------
