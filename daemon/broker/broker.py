@@ -88,7 +88,6 @@ class Broker:
         self.commits = commits
         self._store_health = StoreHealth()
         self._store = store
-        self._hops = hops
         self._disk = DiskRoom(reserve)
         self.account_use = AccountUse(
             settings, accounts, lambda account: self.door.view.share(account), self.metrics, clock

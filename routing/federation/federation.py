@@ -104,7 +104,6 @@ class Federation:
     ) -> None:
         self._state = state
         self._lifecycle = lifecycle
-        self._deliveries = deliveries
         self._receipts = receipts
         self._crossing = state.crossing
         peers: dict[str, Peer] = {}

@@ -144,13 +144,11 @@ class NewsToPeers:
             if link.is_unsettled:
                 link.unsettle()
 
-    def tell_all(self, news: KnownNews) -> None:
-        """Tell all peers news that they have not got, and of its buckets those that they have not got."""
-        for peer in self._links:
-            self.tell(peer, [news])
-
     def tell(self, peer: str, some: Iterable[KnownNews]) -> None:
-        """As `tell_all`, one peer; nothing while it has not said what it has."""
+        """Tell a peer news that it has not got, and of its buckets those that it has not got.
+
+        Nothing while it has not said what it has.
+        """
         link = self._links[peer]
         if not link.is_open:
             return
