@@ -55,7 +55,6 @@ class SmqpConversation(Conversation):
         default_timeout_s: float,
         limits: Limits,
         remote: str,
-        utc: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`remote` is the client's address, with or without its port."""
         super().__init__()
@@ -64,7 +63,6 @@ class SmqpConversation(Conversation):
         self._suid = suid
         self._default_timeout_s = default_timeout_s
         self._remote = remote
-        self._utc = utc
         self._limits = limits
         self._reader = FrameReader(
             msgspec.structs.replace(
@@ -236,7 +234,7 @@ class SmqpConversation(Conversation):
                 self._login.request,
                 session.system_topic,
                 self._default_timeout_s,
-                self._utc(),
+                datetime.now(UTC),
                 self._suid,
                 self._limits.idle_timeout_s,
             )
@@ -269,7 +267,7 @@ class SmqpConversation(Conversation):
     def _connect_to(self, command: ConnectTo) -> None:
         assert self._session is not None
         address = command.address or _without_port(self._remote)
-        message = replies.connect_request(address, command.port, CONNECT_TIMEOUT_S, self._utc())
+        message = replies.connect_request(address, command.port, CONNECT_TIMEOUT_S, datetime.now(UTC))
         topic = make_address(command.account, command.channel, self._server_name)
         self._session.publish(topic, message, command.key)
 

@@ -87,15 +87,12 @@ class Assigning:
         self.take_back(copy, left)
         return sent
 
-    def assign_again(
-        self, copy: Copy, sites: Collection[str], *, counted: bool = True, tells: bool = True
-    ) -> None:
-        """Ask others to see to these.
+    def assign_again(self, copy: Copy, sites: Collection[str], *, tells: bool = True) -> None:
+        """Ask others to see to these, and count them for a receipt that is pending.
 
-        `counted`: they are, for the receipt. `tells`: those who asked hear where there is no way, which they
-        have heard before else.
+        `tells`: those who asked hear where there is no way, which they have heard before else.
         """
-        pending = self._receipts.pending(copy.entry) if counted else None
+        pending = self._receipts.pending(copy.entry)
         late = [site for site in sites if copy.destinations[site].is_late]
         sent = self.assign(
             copy, [site for site in sites if site not in late], counted=pending is not None, tells=tells
