@@ -192,7 +192,7 @@ class Subscription:
         return self.consumer is not None or bool(self.members)
 
     def next_member(self, had: "Subscription | None" = None) -> "Subscription | None":
-        """Of those who share it and can take one more message now, the next; `had` if only that one can."""
+        """The next of those who share it and can take one more message now; `had` if only that one can."""
         members = self.members
         for place, member in enumerate(members):
             if member is not had and member.ready:

@@ -278,7 +278,7 @@ class Federating:
         return next((link.why_down for link in links if link.peer == peer), "")
 
     def carried_out(self) -> None:
-        """Called once the broker has carried out what there was: it is alive, and the disk works."""
+        """Answer what waited for the broker to have carried out what there was, and take deferred copies."""
         probes, self._probes = self._probes, []
         for peer, probe in probes:
             if self.links is not None:

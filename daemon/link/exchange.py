@@ -97,7 +97,7 @@ class Exchange:
         return data
 
     def begin_batch(self) -> None:
-        """The units that follow have come now."""
+        """Take the time for the units that follow, which have come now."""
         self._received_us = self._wall_us()
 
     def take(self, unit: Transfer | Control | Acknowledge) -> None:
@@ -164,4 +164,4 @@ class Exchange:
 
 
 def _nothing() -> None:
-    """There is no connection to be woken."""
+    """Do nothing: there is no connection to be woken."""

@@ -121,7 +121,7 @@ class LinkManager:
         self._port.peers_changed({name: peer.settings for name, peer in self._peers.items()})
 
     def trust_changed(self) -> None:
-        """Certificates or revocations were read again: links that are no longer allowed end, others dial."""
+        """End the links that certificates and revocations do not allow any more; dial the others."""
         self._end_untrusted()
         for peer in self._peers.values():
             peer.back_off.succeeded()
@@ -182,7 +182,7 @@ class LinkManager:
         return [self._peers[name].status() for name in sorted(self._peers)]
 
     def greeted(self, connection: PeerConnection) -> None:
-        """A connection's HELLO has come: see `daemon.link.connection.ConnectionOwner`."""
+        """Judge a connection whose HELLO has come: see `daemon.link.connection.ConnectionOwner`."""
         peer = self._peers.get(connection.secured.name)
         hello = connection.hello
         assert hello is not None
@@ -212,7 +212,7 @@ class LinkManager:
                 self._link(peer, connection)
 
     def welcomed(self, connection: PeerConnection) -> None:
-        """The peer decided: see `daemon.link.connection.ConnectionOwner`."""
+        """Take a connection as the link: see `daemon.link.connection.ConnectionOwner`."""
         peer = self._peers.get(connection.secured.name)
         if peer is not None and not is_arbiter(self._own.server, peer.name):
             self._link(peer, connection)

@@ -90,10 +90,10 @@ class RouterPort(Protocol):
         """Take what the peer says became of a copy or control."""
 
     def dropped(self, peer: str, transfers: list[Transfer]) -> None:
-        """Unguaranteed copies that were not written before the link went down."""
+        """Called with unguaranteed copies that were not written before the link went down."""
 
     def room(self, peer: str) -> None:
-        """`has_room` is true again after it was false."""
+        """Called when `has_room` is true again after it was false."""
 
     def probe_arrived(self, peer: str, probe: Probe) -> None:
         """Call `answer_probe` from where arrivals are handled: the answer proves that they are."""
@@ -121,7 +121,7 @@ class Links(Protocol):
     def acknowledge(
         self, peer: str, session: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
     ) -> None:
-        """What the outcome promises is on disk. The peer is told, unless the link is another one by now."""
+        """Tell the peer that what the outcome promises is on disk, unless the link is another one by now."""
 
     def answer_probe(self, peer: str, probe: Probe) -> None:
         """Send a probe back."""

@@ -91,7 +91,7 @@ class TlsTransport:
         self.take(keys)
 
     def take(self, keys: LinkKeys) -> None:
-        """New connections use these keys, and `refusal` judges by them, from now on."""
+        """Use these keys for new connections, and judge by them in `refusal`, from now on."""
         self._keys = keys
 
     async def dial(self, peer: PeerEntry) -> Secured:

@@ -261,7 +261,7 @@ class RunningSite:
         self.broker.drain()
 
     async def answer(self, question: AnyQuestion, tell: Tell) -> None:
-        """What an operator asks, see `daemon.control.socket`. Raises Refusal."""
+        """Answer what an operator asks, see `daemon.control.socket`. Raises Refusal."""
         if not isinstance(question, Question):
             await tell(await operators.answer(self.operations, question))
             return

@@ -110,7 +110,7 @@ def accept_state(config: Path, site: SiteSettings) -> bool:
 
 
 def make_state(config: Path, site: SiteSettings) -> None:
-    """The store and its mark. Raises TooNewError, sqlite3.Error and OSError."""
+    """Make the store and its mark. Raises TooNewError, sqlite3.Error and OSError."""
     identity = make_store(site.state_directory / STORE, site.server_name, new_identity())
     private_files.sync_directory(site.state_directory)  # a mark without its store would keep it from starting
     _write(config, identity)

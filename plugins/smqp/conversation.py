@@ -85,12 +85,12 @@ class SmqpConversation(Conversation):
         return self._reader.unfinished_bytes
 
     def greet(self) -> None:
-        """The server speaks first."""
+        """Send the greeting: the server speaks first."""
         self._greeted = True
         self.out.append(replies.greeting(self._server_ident))
 
     def end(self, reason: EndReason, text: str, redirect: str | None) -> None:
-        """BYE, or a greeting that says that nobody is served."""
+        """Say BYE, or in the greeting that nobody is served."""
         if not self._greeted:
             self.goodbye = replies.not_available(self._server_ident, redirect, text)
         else:
@@ -159,7 +159,7 @@ class SmqpConversation(Conversation):
         return True
 
     def refuse_unfinished(self, refusal: Refusal) -> None:
-        """The frame that is awaited is passed over; a long head cannot be."""
+        """Refuse the frame that is awaited, and pass over it; end where its head is too long for that."""
         if self._reader.unfinished is not None:
             self._reader.refuse(refusal)
         else:
@@ -241,7 +241,7 @@ class SmqpConversation(Conversation):
         )
 
     def refuse(self, refusal: Refusal) -> None:
-        """A wrong password may be mended, a few times; anything else would be refused again."""
+        """Refuse a login; end unless a wrong password may be mended, which is tried a few times."""
         assert self._login is not None
         self.out.append(replies.error(self._login.key, refusal))
         self._attempts += 1
@@ -273,7 +273,7 @@ class SmqpConversation(Conversation):
 
 
 def frame_limits(limits: Limits) -> FrameLimits:
-    """Of who has logged in; before the login, heads are bounded by `LOGIN_HEADER_BYTES_MAX`, too."""
+    """The limits after a login; before it, heads are bounded by `LOGIN_HEADER_BYTES_MAX`, too."""
     return FrameLimits(
         header_bytes_max=limits.frame_header_bytes_max,
         headers_max=limits.frame_headers_max,

@@ -104,7 +104,7 @@ def connect_request(address: str, port: int, timeout_s: float, created: datetime
 
 
 def deliver(event: Delivered, parts: list[bytes]) -> None:
-    """A MESSAGE, as two more parts."""
+    """Add a MESSAGE to `parts`, as two more."""
     head = f"MESSAGE {event.topic}\r\n"
     if event.subscription:
         head += _subscription(event.subscription)

@@ -181,7 +181,7 @@ class Logins:
         return account, session, made_at
 
     def _sign_cookie(self, account: str, text: str) -> str:
-        """It holds as long as the account has the password that it was given for."""
+        """Sign a cookie, which holds as long as the account has the password that it was given for."""
         return self._sign("cookie", f"{text}|{self._site.credential(account)}")
 
     def _token(self, session: str) -> str:

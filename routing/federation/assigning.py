@@ -160,7 +160,7 @@ class Assigning:
         return in_parts(sites)
 
     def take_back(self, copy: Copy, peers: Iterable[str]) -> None:
-        """What has not gone to these does not go where others see to all that it was for, or have seen."""
+        """Keep back what has not gone to these where others see to all that it was for, or have seen."""
         for peer in peers:
             forward = copy.forwards.get(peer)
             if forward is None or forward.depth or copy.via(peer):

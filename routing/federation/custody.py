@@ -181,7 +181,7 @@ class Custody:
         return sum(step == (here, peer) for step in pairwise(way))
 
     def offer_denied(self) -> None:
-        """Each minute or so: offer peers again what they would not have."""
+        """Offer peers again what they would not have; called each minute or so."""
         for peer, topic in list(self._denied):
             try:
                 self._offer_denied(peer, topic, 1)

@@ -260,7 +260,7 @@ class Federation:
             self.custody.pull(topic)
 
     def _give_up(self, name: str, now: float) -> None:
-        """Who is no peer will answer nothing; should it become one again, it may have nothing."""
+        """Expect no answers of who is no peer; should it become one again, it may have nothing."""
         for copy in list(self._crossing.by_id.values()):
             if name in copy.forwards:
                 self._forget_forward(copy, name, now)
@@ -371,7 +371,7 @@ class Federation:
             self._receipts.look(copy.entry, now)
 
     def not_copied(self, refused: Refused) -> None:
-        """No copy was made, here of what a peer sent, or there of what was to go: only a record is."""
+        """Record that no copy was made, here of what a peer sent, or there of what was to go."""
         self._state.out.append(refused)
 
     def heard(self, peer: str, unit: UnitId, refusal: str = "") -> None:
@@ -448,5 +448,5 @@ class Federation:
         return DEPTH_UNLIMITED if parse_address(entry.topic.name).server != self._state.server else 0
 
     def target_changed(self, target: Target) -> None:
-        """Subscriptions to a topic or a pattern have come or gone, or have other rights."""
+        """Look what is wanted of a topic or pattern, as subscriptions to it or their rights have changed."""
         self._own_wants.changed(target)

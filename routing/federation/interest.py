@@ -95,7 +95,7 @@ class Interest:
         return {**by_news, **nearer}
 
     def told(self, want: Want) -> dict[str, int]:
-        """As `distances`, by what peers tell besides news."""
+        """Distances as of `distances`, by what peers tell besides news."""
         heard, bound = self.heard.get(want), self.bound(want)
         found = {peer: distance for peer, distance in heard.items() if distance < bound} if heard else {}
         for text in self.covering(want):

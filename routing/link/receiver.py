@@ -53,7 +53,7 @@ class LinkReceiver:
         return restarted
 
     def arrived(self, unit: Transfer | Control, now_us: int) -> None:
-        """The router is to be handed this unit. Raises UnitRefusal where it is not.
+        """Note a unit that the router is to be handed. Raises UnitRefusal where it is not.
 
         That is where the window is overrun, or where the number names a unit that is in hand already.
         """
@@ -67,13 +67,13 @@ class LinkReceiver:
         self._in_hand[number] = now_us
 
     def refused(self, number: int, reason: str, now_us: int) -> None:
-        """A unit with this number could not be read: it is denied, so that it does not come for ever."""
+        """Deny a unit with this number that could not be read, so that it does not come for ever."""
         self._answers.setdefault(("denied", now_us, reason), []).append(number)
 
     def answer(
         self, session: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
     ) -> None:
-        """The router has on disk what the outcome promises.
+        """Have these acknowledged: the router has on disk what the outcome promises.
 
         What an earlier session brought is not acknowledged, since nobody remembers its numbers.
         """

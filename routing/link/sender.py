@@ -136,7 +136,7 @@ class LinkSender:
         return number
 
     def connected(self, window_units: int, window_bytes: int) -> None:
-        """A link is up; the window is the peer's."""
+        """Take the window of the peer, as a link is up."""
         self._window_units = max(window_units, 1)
         self._window_bytes = max(window_bytes, 1)
 

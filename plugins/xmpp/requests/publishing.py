@@ -157,7 +157,7 @@ async def _published(
 
 
 async def publish(request: Request) -> None:
-    """`<publish/>`; answered once all of its items are on disk, or none is."""
+    """Carry out `<publish/>`; answered once all of its items are on disk, or none is."""
     service, client = request.service, request.client
     node, items = _read_publish(service, request.parent, request.action, ITEMS_MAX)
     options = request.parent.find(_OPTIONS)
