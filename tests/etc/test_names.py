@@ -1,8 +1,12 @@
-"""Files and modules that are named are there; types, and what tests share, have a name each."""
+"""Files and modules that are named are there; types, and what tests share, have a name each.
+
+And what functions are said to do is what they do, not when.
+"""
 
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -82,10 +86,15 @@ def test_files_that_documents_name_are_there() -> None:
 
 
 @cache
+def parsed(module: str) -> ast.Module:
+    return ast.parse((ROOT / module).read_text())
+
+
+@cache
 def types_in(module: str) -> list[str]:
     """The public classes of a module, and its aliases of types."""
     found = []
-    for node in ast.parse((ROOT / module).read_text()).body:
+    for node in parsed(module).body:
         if isinstance(node, ast.ClassDef):
             found.append(node.name)
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -135,3 +144,25 @@ def test_no_two_helpers_of_the_tests_share_a_name() -> None:
     shared = {name: files for name, files in found.items() if len(files) > 1 and not name.startswith("_")}
     shared.pop("main", None)  # of a file that is also a program
     assert shared == {}
+
+
+CIRCUMSTANCES: Final = ("It ", "It's ", "Its ", "Nothing ", "Nobody ", "No ", "They ")
+"""With which begins what is so when a function is called, in the place of what it does or returns."""
+
+
+def public_functions(tree: ast.Module | ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            yield node
+        elif isinstance(node, ast.ClassDef):
+            yield from public_functions(node)
+
+
+def test_functions_say_what_they_do_or_return() -> None:
+    assert [
+        f"{module}:{node.lineno} {node.name}"
+        for module in sorted(ours())
+        if module.endswith(".py") and module.startswith(("daemon/", "routing/", "plugins/"))
+        for node in public_functions(parsed(module))
+        if (ast.get_docstring(node, clean=False) or "").startswith(CIRCUMSTANCES)
+    ] == []
