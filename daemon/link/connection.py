@@ -36,7 +36,7 @@ from routing.link.units import (
     Welcome,
 )
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 RECEIVE_BYTES: Final = 65_536
 SLICE_BYTES: Final = 16_384
@@ -348,7 +348,7 @@ class PeerConnection:
         exchange = self._exchange
         match unit:
             case Unknown():
-                logger.debug("%s sent %s, which only a newer site knows", self.secured.name, unit.command)
+                _log.debug("%s sent %s, which only a newer site knows", self.secured.name, unit.command)
             case Hello() if self.hello is None:
                 self.hello = unit
                 self._owner.greeted(self)

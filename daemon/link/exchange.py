@@ -22,7 +22,7 @@ from routing.link.sender import LinkSender
 from routing.link.units import Acknowledge, Control, Hello, Lane, Transfer, TransferOutcome
 from routing.message import Message
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 COMPLAINTS_EVERY_S = 10.0
 """A peer that sends bad units by the thousand fills no log: the lines say how many there were."""
@@ -159,7 +159,7 @@ class Exchange:
         self._bad_units[what] += 1
         now = trio.current_time()
         if now - self._complained_at.get(what, -math.inf) >= COMPLAINTS_EVERY_S:
-            logger.warning("%s %s (%d so far): %s", self.peer, what, self._bad_units[what], text)
+            _log.warning("%s %s (%d so far): %s", self.peer, what, self._bad_units[what], text)
             self._complained_at[what] = now
 
 

@@ -32,7 +32,7 @@ from daemon.system.mishaps import Mishaps
 from routing.link.agreement import agree, is_arbiter, judge, refusal
 from routing.link.units import Control, Hello, Lane, Probe, Transfer, TransferOutcome
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 TRUST_CHECK_S: Final = 2.0
 """How soon a certificate that has expired ends its link."""
@@ -80,7 +80,7 @@ class LinkManager:
         self._peers: dict[str, LinkPeer] = {}
         self._nursery: trio.Nursery | None = None
         self._draining = False
-        self._refusals = Refusals(logger)
+        self._refusals = Refusals(_log)
         self._serving: dict[PeerConnection, LinkPeer] = {}
         self._served = trio.Event()
         self._wanted = dict(peers)
@@ -345,9 +345,9 @@ class LinkManager:
         connection.establish(peer.exchange)
         how = "dialled" if connection.dialled else "accepted"
         if peer.site not in ("", hello.site):
-            logger.warning("the name %s is another installation than it was before", peer.name)
+            _log.warning("the name %s is another installation than it was before", peer.name)
         peer.site = hello.site
-        logger.info("link with %s is up (%s %s)", peer.name, how, connection.secured.remote)
+        _log.info("link with %s is up (%s %s)", peer.name, how, connection.secured.remote)
         self._port.link_up(peer.name, peer.agreement, restarted)
         if self._draining:
             connection.leave(DRAINING)
@@ -362,7 +362,7 @@ class LinkManager:
         peer.since = trio.current_time()
         peer.why_down = GONE if reason == DRAINING and not self._draining else reason
         level = logging.INFO if reason == DRAINING else logging.WARNING
-        logger.log(level, "link with %s is down: %s", peer.name, reason)
+        _log.log(level, "link with %s is down: %s", peer.name, reason)
         self._port.link_down(peer.name, reason)
         peer.change()
 
@@ -381,7 +381,7 @@ class LinkManager:
         peer.why_down = reason
         level = logging.DEBUG if reason == peer.logged else logging.WARNING
         peer.logged = reason
-        logger.log(level, "%s %s", peer.name, reason)
+        _log.log(level, "%s %s", peer.name, reason)
 
     async def _watch_trust(self) -> None:
         while True:
