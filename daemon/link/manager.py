@@ -84,7 +84,7 @@ class LinkManager:
         self._serving: dict[PeerConnection, LinkPeer] = {}
         self._served = trio.Event()
         self._wanted = dict(peers)
-        self._sessions = itertools.count(1)
+        self._connection_numbers = itertools.count(1)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Link with the peers until cancelled; started once peers can dial this site."""
@@ -158,12 +158,12 @@ class LinkManager:
         return self._peers[peer].exchange.put(unit, lane)
 
     def acknowledge(
-        self, peer: str, session: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
+        self, peer: str, connection: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
     ) -> None:
         """See `Links`."""
         known = self._peers.get(peer)
         if known is not None:
-            known.exchange.answer(session, numbers, outcome, reason)
+            known.exchange.answer(connection, numbers, outcome, reason)
 
     def answer_probe(self, peer: str, probe: Probe) -> None:
         """See `Links`."""
@@ -341,7 +341,8 @@ class LinkManager:
         peer.link = connection
         peer.agreement = agree(self._own, hello)
         peer.since = trio.current_time()
-        restarted = peer.exchange.connected(hello, peer.agreement, next(self._sessions), connection.wake)
+        number = next(self._connection_numbers)
+        restarted = peer.exchange.connected(hello, peer.agreement, number, connection.wake)
         connection.establish(peer.exchange)
         how = "dialled" if connection.dialled else "accepted"
         if peer.site not in ("", hello.site):

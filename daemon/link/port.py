@@ -41,14 +41,14 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True):
     """A copy from a peer.
 
     Attributes:
-        session: of the link that it came by; with the number it names the copy in `acknowledge`.
+        connection: number of the one that it came by; with its own number it names the copy in `acknowledge`.
         message: the transfer's wire, parsed. Its Hops and Depth are those with which the peer took it, its
             Timeout that of its publisher; those of the copy stand in the transfer.
         received_us: when it came, UTC microseconds.
     """
 
     peer: str
-    session: int
+    connection: int
     transfer: Transfer
     message: Message
     received_us: int
@@ -119,7 +119,7 @@ class Links(Protocol):
         """
 
     def acknowledge(
-        self, peer: str, session: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
+        self, peer: str, connection: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
     ) -> None:
         """Tell the peer that what the outcome promises is on disk, unless the link is another one by now."""
 
