@@ -201,7 +201,7 @@ class Session(Protocol):
         """
 
     def transaction(self, request: Any = None) -> AbstractContextManager[None]:
-        """The calls of publish, commit, give_back and remove made inside are one: all happen, or none.
+        """In the block, calls of publish, commit, give_back and remove are one: all happen, or none.
 
         A call that is refused raises at once, also commit and give_back where a lock was lost; leaving the
         block by an exception does nothing of what was called in it. Else all of it is in one commit of the

@@ -266,7 +266,7 @@ class Pattern(Target):
         self._since = _NO_GRANTS  # `allowed_since`, where it was
 
     def since(self, topic: str) -> int:
-        """The account may have messages of a topic with a greater id; 0 for all."""
+        """The id after which the account may have messages of a topic; 0 for all."""
         return min((id for each, id in self._since.items() if topic_matches(each, topic)), default=0)
 
     @property

@@ -43,7 +43,7 @@ class AccountsEditor:
 
     @property
     def accounts(self) -> dict[str, Account]:
-        """All of them, as they are by now. Raises ConfigError."""
+        """All accounts, as they are by now. Raises ConfigError."""
         return parse_accounts(self._path, self._document.unwrap())
 
     def check_version(self, name: str, version: str) -> None:

@@ -432,7 +432,7 @@ class BrokerSession:
 
     @property
     def fields(self) -> dict[str, object]:
-        """Who it is, for the log."""
+        """The fields of the log that say who it is."""
         return {
             "account": self.account,
             "channel": self.channel,

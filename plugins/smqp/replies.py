@@ -77,7 +77,7 @@ def error(key: RequestKey, refusal: Refusal) -> bytes:
 
 
 def withdrawn(event: Withdrawn) -> bytes:
-    """A delivery is no longer the client's."""
+    """The notice that a delivery is no longer the client's."""
     return (
         f"WITHDRAWN {event.number}\r\nTopic: {event.topic}\r\n{_subscription(event.subscription)}"
         f"{_pattern(event.pattern)}Reason: {event.reason}\r\n\r\n".encode()

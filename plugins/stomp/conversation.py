@@ -95,7 +95,7 @@ class StompConversation(Conversation):
 
     @property
     def rests(self) -> bool:
-        """Between two frames a client may be silent for as long as it likes."""
+        """Whether no frame has begun: between two, a client may be silent for as long as it likes."""
         return not self._decoder.unfinished_bytes
 
     # -- what the shell calls ---------------------------------------------------------------------

@@ -269,7 +269,7 @@ class Destinations:
     # -- what peers say ---------------------------------------------------------------------------
 
     def acknowledged(self, copy: Copy, peer: str, outcome: TransferOutcome) -> list[str]:
-        """A peer has answered for a copy: note who has it; returns the sites that it does not see to."""
+        """Note who has a copy for which a peer has answered; returns the sites that it does not see to."""
         if outcome in ("denied", "loop"):
             copy.sent_to.pop(peer, None)
         if outcome == "denied":

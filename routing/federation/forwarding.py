@@ -309,7 +309,7 @@ class Forwarding:
         return kept_back
 
     def acknowledged(self, peer: str, entry_id: int, answered: Answered) -> Copy | None:
-        """A peer has answered for a copy; returns it once nothing at that peer is outstanding."""
+        """Take a peer's answer for a copy; returns it once nothing at that peer is outstanding."""
         copy = self._crossing.by_id.get(entry_id)
         forward = copy.unanswered(peer) if copy is not None else None
         if copy is None or forward is None:

@@ -307,7 +307,7 @@ class KnownWants:
         return "new" if is_new else "more"
 
     def forget(self, site: str) -> list[int]:
-        """A site has no news any more, or says no wants; the numbers of its buckets that were here."""
+        """Forget what a site wants that has no news any more; returns the numbers of its buckets here."""
         known = self._sites.get(site)
         if known is None:
             return []

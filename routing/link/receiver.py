@@ -40,7 +40,7 @@ class LinkReceiver:
         return bool(self._answers)
 
     def connected(self, site: str, boot: int, connection: int) -> bool:
-        """A link is up. Returns whether the peer has restarted, or is another installation.
+        """Begin with a connection. Returns whether the peer has restarted, or is another installation.
 
         `connection` is the number of no other one of this site, so that an answer which comes late is taken
         for none of them, also where the peer was none for a while.

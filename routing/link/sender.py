@@ -141,7 +141,7 @@ class LinkSender:
         self._window_bytes = max(window_bytes, 1)
 
     def disconnected(self) -> list[Transfer]:
-        """The link is down: forget everything. Returns the unguaranteed copies that were not written."""
+        """Forget everything, as the link is down. Returns the unguaranteed copies that were not written."""
         waiting = [one.unit for lane in self._lanes for one in lane]
         for lane in self._lanes:
             lane.clear()

@@ -125,7 +125,7 @@ class Crossing:
         return found
 
     def settle(self, copy: Copy, site: str) -> Open | None:
-        """A copy is not to be seen to for a destination any more, which is returned if it was open."""
+        """See to a destination of a copy no more; returns it if it was open."""
         open = copy.destinations.pop(site, None)
         if open is not None:
             self._follow_no_more(copy, site)

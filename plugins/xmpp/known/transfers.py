@@ -72,7 +72,7 @@ class Transfers:
         return None if transfer is None or transfer.jid != jid else transfer.phase
 
     def answered(self, id: str, jid: str) -> Transfer | None:
-        """An answer has come; None where nobody waits for it, or where another JID answers."""
+        """End the transfer of an answer, and return it; None where nobody waits, or another JID answers."""
         transfer = self._open.get(id)
         if transfer is None or transfer.jid != jid:
             return None
