@@ -118,7 +118,7 @@ class Session(Protocol):
         """
 
     def check_publish(self, topic: str) -> None:
-        """Whether a message to this topic would be taken, before it has come whole.
+        """Check whether a message to this topic would be taken, before it has come whole.
 
         Raises Refusal (forbidden, bad-topic); a message may still be refused for the rest.
         """
@@ -134,10 +134,10 @@ class Session(Protocol):
         """
 
     def hold_now(self, bytes: int) -> None:
-        """As `hold`, without waiting. Raises Refusal (too-many) where there is no room now."""
+        """Hold, as `hold` does, without waiting. Raises Refusal (too-many) where there is no room now."""
 
     def check_room(self, bytes: int) -> None:
-        """Whether so many bytes would find room now, beside what is held and is being stored.
+        """Check whether so many bytes would find room now, beside what is held and is being stored.
 
         For a front end that does not `hold` before it reads. Raises Refusal (too-many).
         """
@@ -201,7 +201,7 @@ class Session(Protocol):
         """
 
     def transaction(self, request: Any = None) -> AbstractContextManager[None]:
-        """The calls of publish, commit, give_back and remove made inside are one: all happen, or none.
+        """In the block, calls of publish, commit, give_back and remove are one: all happen, or none.
 
         A call that is refused raises at once, also commit and give_back where a lock was lost; leaving the
         block by an exception does nothing of what was called in it. Else all of it is in one commit of the
@@ -214,10 +214,10 @@ class Session(Protocol):
         """REMOVE a message wherever it went; answered `not-found` where this site has never seen it."""
 
     def set_delivery(self, topic: str, mode: DeliveryMode | None, request: Any = None) -> None:
-        """SET TOPIC DELIVERY; None lets each message say again."""
+        """Set the mode of a topic; None lets each message say again. Source: SMQP "SET TOPIC DELIVERY"."""
 
     def set_timeout(self, topic: str, timeout_s: float | None, request: Any = None) -> None:
-        """SET TOPIC TIMEOUT; None removes the topic's timeout."""
+        """Set the timeout of a topic, in seconds; None removes it. Source: SMQP "SET TOPIC TIMEOUT"."""
 
     def annotate(self, topic: str, text: str | None, request: Any = None) -> None:
         """Keep a text with a topic, over restarts and in backups; None to forget it.

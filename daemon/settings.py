@@ -42,7 +42,7 @@ def seconds(description: str, least: float = 0.0) -> msgspec.Meta:
 
 
 def rate(description: str) -> msgspec.Meta:
-    """So many a second."""
+    """The bounds and the description of a number of so many a second."""
     return msgspec.Meta(description=description, ge=0, le=1e9)
 
 

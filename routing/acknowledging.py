@@ -34,7 +34,7 @@ class Acknowledgements:
         self._locks = deliveries.locks
 
     def received(self, consumer: Consumer, numbers: Iterable[int], request: Any) -> None:
-        """First phase. A number that is not held is answered `lock-lost`, after the others are done."""
+        """Note the first phase; a number that is not held is answered `lock-lost`, after the others."""
         state = self._state
         lost = []
         for number in numbers:

@@ -60,7 +60,7 @@ class Deliveries:
         self._count(entry, now)
 
     def _offer_of_group(self, entry: Entry, now: float) -> None:
-        """It waits in its group, where it stood, and what is first there goes to whose it is."""
+        """Let it wait in its group, where it stood, and give what is first there to whose it is."""
         entry.compact(self._state.server)
         self._state.grouping.wait(entry)
         self._count(entry, now)
@@ -108,7 +108,7 @@ class Deliveries:
         self._count(entry, now)
 
     def offer_delayed(self, entry: Entry, due: list[Subscription], now: float) -> None:
-        """As `offer_to_all`, where others that came later may be waiting."""
+        """Offer as `offer_to_all` does, where others that came later may be waiting."""
         self._keep_for_others(entry, now)
         for subscription in due:
             self.offer_late(subscription, entry, now)
@@ -126,7 +126,7 @@ class Deliveries:
         self._watch_order(subscription)
 
     def offer_late(self, subscription: Subscription, entry: Entry, now: float) -> None:
-        """As `offer`, to one that is joining: what has come since may wait for it already."""
+        """Offer as `offer` does, to one that is joining: what has come since may wait for it already."""
         if subscription.order is not None:
             self.offer(subscription, entry, now)
         elif not entry.flags & (GONE | EXPIRED):
@@ -199,7 +199,7 @@ class Deliveries:
         return True
 
     def pump_all(self, subscription: Subscription, now: float) -> None:
-        """As `pump`, for a subscription and for each of those who may share it."""
+        """Pump a subscription and each of those who may share it."""
         for each in tuple(subscription.holders):
             self.pump(each, now)
 
@@ -246,7 +246,7 @@ class Deliveries:
     def take_back(
         self, lock: Lock, outcome: ReturnOutcome, reason: str, now: float, delay_s: float = 0.0
     ) -> None:
-        """A message that was with a subscriber waits again, where it stood, unless it ends or is buried."""
+        """Let what was with a subscriber wait again, where it stood, unless it ends or is buried."""
         if outcome == "withheld" and not lock.entry.flags & (ONE | EXPIRED | GONE):
             self._lifecycle.withheld(lock.entry, lock.subscription, reason, now)
             return
@@ -313,7 +313,7 @@ class Deliveries:
         self._watch_order(subscription)
 
     def expire(self, entry: Entry, now: float) -> None:
-        """A message's timeout has ended; what a subscriber has already received is left to it."""
+        """End a message whose timeout has ended; what a subscriber has already received is left to it."""
         if entry.flags & (GONE | EXPIRED):
             return
         holders = self.locks.of(entry)
@@ -321,7 +321,7 @@ class Deliveries:
         self._take_away([lock for lock in holders if not lock.received], "expired", now)
 
     def retract(self, entry: Entry, now: float) -> None:
-        """As `remove`, and tell those who want to know of what was kept for all."""
+        """Remove as `remove` does, and tell those who want to know of what was kept for all."""
         if entry.flags & STATED and not entry.flags & ONE:
             for subscription in self._state.matching.taking(entry.topic, "ALL"):
                 if subscription.consumer is not None and subscription.options.tells_removals:
@@ -333,7 +333,7 @@ class Deliveries:
         self._end(entry, self.locks.of(entry), "removed", now)
 
     def drop(self, entry: Entry, now: float, reason: str) -> None:
-        """As `remove`, where the site cannot keep the copy; recorded as dropped."""
+        """Remove as `remove` does, where the site cannot keep the copy; recorded as dropped."""
         self._end(entry, self.locks.of(entry), "dropped", now, reason)
 
     def _end(

@@ -48,7 +48,7 @@ class Refusal(Exception):
 
 
 def not_all_done() -> Refusal:
-    """Says that an error of ours met a part of what was asked."""
+    """A refusal which says that an error of ours met a part of what was asked."""
     return Refusal(Refusal.STORE_FAILED, "the site could not do all of this; its log says why")
 
 

@@ -33,7 +33,7 @@ class Locks:
         self._state = state
 
     def of(self, entry: Entry) -> list[Lock]:
-        """With whom a message is, locked or received."""
+        """The locks of a message: of each subscription that has it locked, or received."""
         out = []
         for each in self._state.matching.holders(entry.topic):
             lock = each.locks.get(entry.id) or each.received.get(entry.id)
@@ -156,7 +156,7 @@ def come_back(leaving: Sequence[Subscription], *, lost: bool) -> list[tuple[Lock
 
 
 def note_reach(lock: Lock) -> None:
-    """The subscriber has said something of a message that it has locked."""
+    """Note that the subscriber has said something of a message that it has locked."""
     subscription, id = lock.subscription, lock.entry.id
     if subscription.reach >= REACH_MAX or next(iter(subscription.locks)) == id:
         return

@@ -251,7 +251,7 @@ class Matching:
         )
 
     def passed_over(self, topic: Topic) -> tuple[Subscription, ...]:
-        """Of those who take mode ALL, those who have what comes to a topic by another of their own."""
+        """The subscriptions of mode ALL that have what comes to a topic by another of their own."""
         return self.followers(topic).passed_over
 
     def may_have_taken(self, topic: Topic) -> list[Subscription]:
@@ -260,8 +260,9 @@ class Matching:
 
     @staticmethod
     def were_due(entry: Entry, takers: list[Subscription], marked: Container[int]) -> list[Subscription]:
-        """Of those who `may_have_taken` its topic, to whom a message of mode ALL was due, finished or not.
+        """The subscriptions among `takers` to whom a message of mode ALL was due, finished or not.
 
+        `takers`: as of `may_have_taken`.
         Those that were passed over are among them: it is stored of them that they are done. `marked`: ids of
         those that have left a mark on it: a younger one may, where it was delayed.
         """
@@ -274,7 +275,7 @@ class Matching:
         return _with(topic, self.followers(topic).patterns)
 
     def holders(self, topic: Topic) -> Iterator[Subscription]:
-        """Who may have messages of a topic in hand: those who take it, or those who share them."""
+        """Those who may have messages of a topic in hand: who takes it, or shares such a subscription."""
         return (each for subscription in self.waits_with(topic) for each in subscription.holders)
 
     # -- those who come later ---------------------------------------------------------------------

@@ -243,7 +243,7 @@ class Publishing:
             self._deliveries.offer_to_all(entry, due, now)
 
     def route_delayed(self, entry: Entry, message: Message, now: float) -> None:
-        """The delay of a message has ended: decide over it as over one that is published now.
+        """Decide over a message whose delay has ended as over one that is published now.
 
         It stands where it was published, before those that came since.
         """
@@ -327,13 +327,13 @@ class Publishing:
     def set_delivery(
         self, consumer: Consumer, topic_name: str, mode: DeliveryMode | None, request: Any
     ) -> None:
-        """SET TOPIC DELIVERY: what is published from now on follows it."""
+        """Set the mode of a topic for what is published from now on. Source: SMQP "SET TOPIC DELIVERY"."""
         topic = self._state.topic(topic_name)
         topic.mode = mode
         self._store_topic(topic, consumer, request)
 
     def set_timeout(self, consumer: Consumer, topic_name: str, timeout_s: float | None, request: Any) -> None:
-        """SET TOPIC TIMEOUT: what is published from now on without a Timeout has this one."""
+        """Set the timeout of what is published from now on without one. Source: SMQP "SET TOPIC TIMEOUT"."""
         topic = self._state.topic(topic_name)
         topic.timeout_s = timeout_s
         self._store_topic(topic, consumer, request)

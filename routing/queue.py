@@ -83,7 +83,7 @@ class Entry(msgspec.Struct, gc=False):
     share: Share | None = None
 
     def smuid(self, server: str) -> str:
-        """Its Smuid; `server` is the name of this site."""
+        """The Smuid of its message; `server` is the name of this site."""
         if isinstance(self.origin, str):
             return self.origin
         return make_smuid(server, self.origin, self.id >> COUNTER_BITS, self.id & ((1 << COUNTER_BITS) - 1))

@@ -63,7 +63,7 @@ class Receipts:
         self.answers: dict[str, dict[int, tuple[int, int]]] = {}
 
     def add(self, receipt: Receipt, now: float) -> None:
-        """A message asked for a receipt; if nobody can have it any more, that is told at once."""
+        """Begin a receipt that a message asked for; if nobody can have it any more, that is told at once."""
         entry = receipt.entry
         self._pending[entry.id] = receipt
         self._asked |= dict.fromkeys(receipt.waiting, receipt)
@@ -92,7 +92,7 @@ class Receipts:
         return receipt
 
     def move(self, receipt: Receipt, entry: Entry, now: float) -> None:
-        """The copy that a receipt was of has ended; this one of the same message goes on for it."""
+        """Let a receipt go on for this copy of the same message, as the one that it was of has ended."""
         before = receipt.entry
         del self._pending[before.id]
         if receipt.stored:
@@ -123,7 +123,7 @@ class Receipts:
             self._state.out.append(StoreReceipt(receipt.entry, receipt))
 
     def progress(self, entry: Entry, subscription: Subscription, now: float, *, has_it: bool) -> None:
-        """One subscription is done with a message: it has it, or it never will."""
+        """Note that one subscription is done with a message: it has it, or it never will."""
         receipt = self._pending.get(entry.id)
         if receipt is None:
             return
@@ -138,7 +138,7 @@ class Receipts:
         self._check(receipt, now)
 
     def undo(self, entry: Entry, subscription: Subscription, *, had_it: bool) -> None:
-        """A subscription is not done with a message after all; who was told of it already is told no more."""
+        """Note that a subscription is not done after all; who was told of it already is told no more."""
         receipt = self._pending.get(entry.id)
         if receipt is not None and receipt.have >= had_it and not subscription.joined_after(entry):
             receipt.open += 1
@@ -185,7 +185,7 @@ class Receipts:
         self._keep(receipt)
 
     def handing(self, entry: Entry, query: int) -> None:
-        """A message of mode ONE is being handed to a peer, which from now on speaks for it."""
+        """Ask a peer to which a message of mode ONE is being handed, and which from now on speaks for it."""
         receipt = self._pending.get(entry.id)
         if receipt is not None:
             receipt.due = receipt.open = 0
@@ -203,7 +203,7 @@ class Receipts:
             self._keep(receipt)
 
     def not_asked(self, query: int) -> None:
-        """A question has not gone to its peer, and is not to: nobody is counted for it."""
+        """Count nobody for a question that has not gone to its peer, and is not to."""
         receipt = self._asked.get(query)
         self._settle(query)
         if receipt is not None:
@@ -217,7 +217,7 @@ class Receipts:
         self._state.asked_of.pop(query, None)
 
     def heard(self, peer: str, query: int, due: int, have: int, now: float, *, closed: bool) -> None:
-        """A peer answers: how many have the message there and beyond. Its last word is kept.
+        """Take a peer's answer: how many have the message there and beyond. Its last word is kept.
 
         Raises Refusal for counts that cannot be. They are not taken, and what the peer said before stands;
         where it has nothing more to say, it is not waited for.
@@ -265,7 +265,7 @@ class Receipts:
         return SiteCounts(receipt.due, receipt.have, bool(receipt.open))
 
     def heard_of_sites(self, receipt: Receipt, now: float, *, is_all: bool) -> None:
-        """Sites have said of themselves how many have a message; `is_all`: nobody is to say more."""
+        """Take what sites have said of who has a message; `is_all`: nobody is to say more."""
         if is_all and receipt.waiting:
             for query in receipt.waiting:
                 self._settle(query)
@@ -276,7 +276,7 @@ class Receipts:
         self._check(receipt, now)
 
     def close(self, entry: Entry, now: float) -> None:
-        """No more can have it: tell what is known."""
+        """End the receipt of a message that no more can have: tell what is known."""
         receipt = self._pending.pop(entry.id, None)
         if receipt is None:
             return
@@ -320,7 +320,7 @@ class Receipts:
         self._state.out.append(TellReceipt(peer, query, *answers[query], closed=True))
 
     def answered(self, peer: str, query: int) -> None:
-        """The peer has the answer on disk."""
+        """Forget an answer that the peer has on disk."""
         if self.answers.get(peer, {}).pop(query, None) is not None:
             self._state.out.append(DiscardAnswer(peer, query))
 
@@ -333,7 +333,7 @@ class Receipts:
                 self._tell_parent(receipt)
 
     def forget_peer(self, peer: str, now: float) -> None:
-        """A peer is none any more: it is told no answers, and what it said last of its own stands."""
+        """Forget a peer that is none any more: no answers are told to it, and what it said last stands."""
         for query in self.answers.pop(peer, {}):
             self._state.out.append(DiscardAnswer(peer, query))
         for query in [query for query, asked in self._state.asked_of.items() if asked == peer]:

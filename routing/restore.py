@@ -330,7 +330,7 @@ class Restore:
             self._state.asked_of |= dict.fromkeys(asked, peer)
 
     def end(self) -> None:
-        """After all rows: tell the receipts that are known, end what the restart left unneeded."""
+        """Tell the receipts that are known, end what the restart left unneeded; after all rows."""
         for receipt in self._link_receipts.values():
             receipt.entry.flags |= RECEIPT | GONE
             self._pending.append(receipt)

@@ -13,7 +13,7 @@ class Room:
         self._state = state
 
     def check(self, topic_name: str, messages: int, bytes: int) -> None:
-        """Whether a topic can take so much at once. Raises Refusal (queue-full)."""
+        """Check that a topic can take so much at once. Raises Refusal (queue-full)."""
         settings = self._state.settings
         held_messages, held_bytes = self._held(topic_name)
         if (
@@ -41,11 +41,11 @@ class Room:
         return topic.messages + messages, topic.bytes + bytes
 
     def check_share(self, account: str, messages: int, bytes: int) -> None:
-        """Whether so much more of an account of this site may be held: see `Share.check`."""
+        """Check that so much more of an account of this site may be held: see `Share.check`."""
         self._state.shares.of(account).check(messages, bytes)
 
     def check_system(self, publisher: str, added: Iterable[tuple[str, int, bool]]) -> None:
-        """Whether an account may have so much more waiting on system topics: see `SystemTopics.check`."""
+        """Check that an account may have so much more waiting on system topics: see `SystemTopics.check`."""
         settings = self._state.settings
         self._state.system_topics.check(
             publisher, added, settings.system_messages_max, settings.system_bytes_max

@@ -111,7 +111,7 @@ class Router:
         return Restore(*parts, self.setting_aside, now)
 
     def end_input(self) -> None:
-        """What is decided from now on is of another input; see `InputEnd`."""
+        """End an input: what is decided from now on is of another; see `InputEnd`."""
         out = self._state.out
         if out and out[-1] is not INPUT_END:
             out.append(INPUT_END)
@@ -123,7 +123,7 @@ class Router:
         self._state.out += (DropSetAside(smuid), AnswerRequest(consumer, request))
 
     def begin_together(self, *, removes: bool = False) -> None:
-        """What follows is stored at once or not at all, until `end_together`; see `Together`."""
+        """Let what follows be stored at once or not at all, until `end_together`; see `Together`."""
         self._state.out.append(Together(begins=True, removes=removes))
 
     def end_together(self, consumer: Consumer, request: Any, error: Exception | None = None) -> None:

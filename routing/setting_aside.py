@@ -44,7 +44,7 @@ class SettingAside:
             self._drop(entry, now, reason)
 
     def failed(self, entry: Entry, what: str, error: Exception, now: float) -> None:
-        """An error of ours met a copy at `what`: it ends, whatever else is wrong with it.
+        """End a copy that an error of ours met at `what`, whatever else is wrong with it.
 
         Never raises where `SiteState.mishap` does not.
         """

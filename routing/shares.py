@@ -44,7 +44,7 @@ class Share(msgspec.Struct, eq=False, gc=False):
         self.is_bounded = bounds != UNBOUNDED
 
     def check(self, messages: int, bytes: int) -> None:
-        """Whether so much more may be held. Raises Refusal (queue-full)."""
+        """Check that so much more may be held. Raises Refusal (queue-full)."""
         if self.messages + messages > self.messages_max:
             subject, held, most = HELD_MESSAGES, f"{self.messages} messages", self.messages_max
         elif self.bytes + bytes > self.bytes_max:
@@ -73,7 +73,7 @@ class Shares:
         self.by_publisher: dict[str, Share] = {}
 
     def of(self, account: str) -> Share:
-        """That of an account of this site."""
+        """The share of an account of this site."""
         share = self._by_account.get(account)
         if share is None:
             share = self._by_account[account] = Share(account)
@@ -81,7 +81,7 @@ class Shares:
         return share
 
     def charged(self, publisher: str, recipient: str) -> Share | None:
-        """That on which a message of this site counts; None for nobody's.
+        """The share on which a message of this site counts; None for nobody's.
 
         `publisher` is its Account header, `recipient` as of `Topic`.
         """

@@ -224,13 +224,13 @@ class SiteState:
         return entry.size + ENTRY_BYTES + self.header_bytes.get(entry.id, 0)
 
     def note_locked(self, entry: Entry) -> None:
-        """A subscription has an unguaranteed message: under pressure it is among the last to be dropped."""
+        """Note that a subscription has an unguaranteed message: it is among the last to be dropped."""
         locks = self.unguaranteed_locks
         locks[entry.id] = locks.get(entry.id, 0) + 1
         self.unguaranteed.pop(entry.id, None)
 
     def note_unlocked(self, entry: Entry) -> None:
-        """A subscription has an unguaranteed message no longer, by whatever."""
+        """Note that a subscription has an unguaranteed message no longer, by whatever."""
         locks = self.unguaranteed_locks
         if entry.flags & GONE:
             return
@@ -307,7 +307,7 @@ class SiteState:
         heir: Subscription | None = None,
         is_released: Callable[[str], bool] = lambda topic: True,
     ) -> None:
-        """As `Grouping.release`; what others may have now is offered to them, here and elsewhere."""
+        """Release as `Grouping.release` does; offer what others may have now to them, here and elsewhere."""
         self.grouping.release(leaving, heir, is_released)
         crossing, name = self.crossing, leaving.target.name
         if leaving.pattern:
@@ -317,7 +317,7 @@ class SiteState:
         self._wake_for_groups()
 
     def hold_group(self, entry: Entry, subscription: Subscription) -> None:
-        """As `Grouping.hold`; what the subscription may have now is offered to it."""
+        """Hold as `Grouping.hold` does; offer the subscription what it may have now."""
         self.grouping.hold(entry, subscription)
         self._wake_for_groups()
 

@@ -151,7 +151,7 @@ class Subscribing:
         self._state.out.append(AnswerRequest(consumer, request))
 
     def close(self, now: float, consumer: Consumer, *, lost: bool = False) -> None:
-        """The session has ended: what it held locked goes on to others.
+        """End a session: what it held locked goes on to others.
 
         `lost`: without a word from the client, so that what it was at work on has failed.
         """
@@ -160,7 +160,7 @@ class Subscribing:
             self._leave(held, now, "connection lost" if lost else "session ended", lost=lost)
 
     def end_forbidden(self, now: float) -> None:
-        """Rights have changed: end what an account may not have any more, and begin what it may have now.
+        """End what an account may not have any more, as rights have changed, and begin what it may have now.
 
         A subscription to a pattern loses and gains topics; it ends where none is left to it.
         """

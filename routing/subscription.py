@@ -194,7 +194,7 @@ class Subscription:
         return self.consumer is not None or bool(self.members)
 
     def next_member(self, had: "Subscription | None" = None) -> "Subscription | None":
-        """Of those who share it and can take one more message now, the next; `had` if only that one can."""
+        """The next of those who share it and can take one more message now; `had` if only that one can."""
         members = self.members
         for place, member in enumerate(members):
             if member is not had and member.ready:
@@ -268,7 +268,7 @@ class Pattern(Target):
         self._since = _NO_GRANTS  # `allowed_since`, where it was
 
     def since(self, topic: str) -> int:
-        """The account may have messages of a topic with a greater id; 0 for all."""
+        """The id after which the account may have messages of a topic; 0 for all."""
         return min((id for each, id in self._since.items() if topic_matches(each, topic)), default=0)
 
     @property

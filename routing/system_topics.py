@@ -38,7 +38,7 @@ class SystemTopics:
         self._waiting: dict[tuple[str, str], _Waiting] = {}  # by these, and by the publisher and ""
 
     def hold(self, entry: Entry, publisher: str) -> None:
-        """A message for the recipient of its topic is held; `publisher` is its Account."""
+        """Count a message for the recipient of its topic, which is held; `publisher` is its Account."""
         recipient = entry.topic.recipient
         by = self._publisher(publisher) or recipient
         self._charged[entry.id] = (by, recipient)
@@ -63,7 +63,7 @@ class SystemTopics:
     def check(
         self, publisher: str, added: Iterable[tuple[str, int, bool]], messages_max: int, bytes_max: int
     ) -> None:
-        """Whether a publisher may add messages at once: topic, bytes, and if it wants a receipt.
+        """Check that a publisher may add messages at once: topic, bytes, and if it wants a receipt.
 
         One to an ordinary topic counts if it wants a receipt, as the message of no bytes that this will be.
         Raises Refusal (queue-full).

@@ -30,14 +30,14 @@ class Takers:
         self.tell_patterns(entry)
 
     def wait_from_start(self, entry: Entry) -> None:
-        """As `wait`, at a start: nobody is there yet who has to be told of more than a topic's first."""
+        """Let it wait as `wait` does, at a start: nobody is there to be told of more than the first."""
         if entry.topic.is_listed:
             entry.topic.shared.insert(entry)
         else:
             self.wait(entry)
 
     def tell_patterns(self, entry: Entry) -> None:
-        """What waits in a topic may be the first of all that its followers can have."""
+        """Tell followers of a topic what waits in it: it may be the first of all that they can have."""
         topic = entry.topic
         self._matching.list_topic(topic)
         for pattern in self._matching.followers(topic).allowed:

@@ -32,7 +32,7 @@ class Topics:
         self._subscribing = subscribing
 
     def remove(self, now: float, consumer: Consumer, topic_name: str, smuid: str, request: Any) -> None:
-        """REMOVE. A message that is finished already is removed with success. Raises Refusal (not-found)."""
+        """Remove a message; one that is finished already, with success. Raises Refusal (not-found)."""
         entry = self._removable(topic_name, smuid)
         if entry is not None:
             self._deliveries.retract(entry, now)

@@ -124,7 +124,7 @@ class Accounts:
         return read_accounts(self._path)
 
     def replace(self, accounts: dict[str, Account]) -> None:
-        """From now on these are the accounts. Sessions that are open are not looked at."""
+        """Let these be the accounts from now on. Sessions that are open are not looked at."""
         self._accounts = accounts
         self._quotas.clear()
         self._remembered.keep(
@@ -174,7 +174,7 @@ class Accounts:
         return self.rights.subscribable(account, pattern)
 
     def why_refused(self, account: str) -> str:
-        """For the log, and for nobody who tries."""
+        """The reason why this account and its password were refused, for the log alone."""
         found = self._accounts.get(account)
         if found is None:
             return "there is no such account"
@@ -226,7 +226,7 @@ class Accounts:
         raise Refusal(Refusal.BAD_LOGIN, "the token is wrong, or has ended")
 
     def why_token_refused(self, token: str) -> str:
-        """For the log, and for nobody who tries."""
+        """The reason why this token was refused, for the log alone."""
         found = self._tokens.get(token_hash(token))
         if found is None:
             return "there is no such token"
@@ -284,7 +284,7 @@ class Accounts:
 
 
 def rights_table(server_name: str, accounts: Mapping[str, Account]) -> RightsTable:
-    """Who may do what at the site of this name."""
+    """The table of who may do what at the site of this name."""
     return RightsTable(
         server_name,
         {name: account.rights for name, account in accounts.items()},

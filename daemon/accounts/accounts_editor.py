@@ -43,7 +43,7 @@ class AccountsEditor:
 
     @property
     def accounts(self) -> dict[str, Account]:
-        """All of them, as they are by now. Raises ConfigError."""
+        """All accounts, as they are by now. Raises ConfigError."""
         return parse_accounts(self._path, self._document.unwrap())
 
     def check_version(self, name: str, version: str) -> None:
@@ -54,11 +54,11 @@ class AccountsEditor:
 
     @classmethod
     def parse(cls, text: str) -> "AccountsEditor":
-        """For the text of a file that has been read before, or is new."""
+        """An editor of the text of a file that has been read before, or is new."""
         return cls(tomlkit.parse(text))
 
     def add(self, name: str, account: Account) -> None:
-        """Raises FileExistsError where there is one of this name."""
+        """Add an account. Raises FileExistsError where there is one of this name."""
         tables = self._tables()
         if name in tables:
             raise FileExistsError(f"there is an account {name} already")
@@ -70,7 +70,7 @@ class AccountsEditor:
         self.set_quotas(name, account.quotas)
 
     def remove(self, name: str) -> None:
-        """Raises NoSuchAccountError."""
+        """Remove an account. Raises NoSuchAccountError."""
         self._table(name)
         del self._tables()[name]
 
@@ -90,7 +90,7 @@ class AccountsEditor:
             table["quotas"] = tomlkit.item(quotas.given)
 
     def set_token(self, name: str, token: str, kept: Token) -> None:
-        """Raises FileExistsError where it has one of this name."""
+        """Add a token to an account. Raises FileExistsError where it has one of this name."""
         table = self._table(name)
         tokens = table.setdefault("tokens", tomlkit.table(is_super_table=True))
         if token in tokens:
@@ -100,7 +100,7 @@ class AccountsEditor:
         }
 
     def remove_token(self, name: str, token: str) -> None:
-        """Raises NoSuchAccountError."""
+        """Remove a token of an account. Raises NoSuchAccountError, also without such a token."""
         tokens = self._table(name).get("tokens", {})
         if token not in tokens:
             raise NoSuchAccountError(f"{name} has no token {token}{nearest(token, tokens)}")

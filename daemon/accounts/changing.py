@@ -49,7 +49,7 @@ def change_file(
 
 
 def operators(accounts: Mapping[str, Account]) -> list[str]:
-    """Who may log in, and change the site on its page."""
+    """The accounts that may log in, and change the site on its page."""
     return [name for name, each in accounts.items() if each.rights.operate == "change" and not each.disabled]
 
 

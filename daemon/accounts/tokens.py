@@ -37,10 +37,10 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_token() -> str:
-    """To be shown once."""
+    """A new token, to be shown once."""
     return TOKEN_PREFIX + secrets.token_urlsafe(32)
 
 
 def token_hash(token: str) -> str:
-    """What is kept of it."""
+    """The hash of a token, which is what is kept of it."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -20,7 +20,7 @@ class Ages:
         self._stored_at = [now]
 
     def stored(self, newest_id: int, now: float) -> None:
-        """Messages up to this id are on disk."""
+        """Note that messages up to this id are on disk, at `now`."""
         self.newest_id = newest_id
         if now - self._stored_at[-1] < APART_S:
             self._ids[-1] = newest_id

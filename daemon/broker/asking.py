@@ -36,19 +36,19 @@ class Asker:
         return answer
 
     def put(self, event: SessionEvent) -> None:
-        """Called by the broker, as for a session; only answers come."""
+        """Take an answer of the broker; called by it, as for a session, to which only answers come."""
         assert isinstance(event, Answer)
         self._answers[event.request] = event
         self._answered.set()
 
     def gather(self, event: SessionEvent) -> None:
-        """Called by the broker, as for a session."""
+        """Take an answer of the broker, as `put` does; called by it, as for a session."""
         self.put(event)
 
     def hand_on(self) -> None:
-        """Called by the broker, as for a session: all has been handed on."""
+        """Do nothing; called by the broker, as for a session: all has been handed on."""
 
     def end(self, event: SessionEvent) -> None:
-        """Called by the broker, as for a session: nothing more comes."""
+        """Let whoever waits go on; called by the broker, as for a session: nothing more comes."""
         self._ended = True
         self._answered.set()

@@ -88,7 +88,6 @@ class Broker:
         self.commits = commits
         self._store_health = StoreHealth()
         self._store = store
-        self._hops = hops
         self._disk = DiskRoom(reserve)
         self.account_use = AccountUse(
             settings, accounts, lambda account: self.door.view.share(account), self.metrics, clock
@@ -190,7 +189,7 @@ class Broker:
 
     @property
     def disk_full(self) -> bool:
-        """No message is taken until there is room on the disk."""
+        """Whether no message is taken until there is room on the disk."""
         return self._disk.short
 
     @property
@@ -220,7 +219,7 @@ class Broker:
         return session
 
     def close_session(self, session: BrokerSession, *, lost: bool, why: str = "") -> None:
-        """The front end is done with a session, whose client was `lost` or not; twice changes nothing.
+        """End a session that its front end is done with; its client was `lost` or not. Twice changes nothing.
 
         `why` is for the log.
         """
@@ -305,7 +304,7 @@ class Broker:
         await self._waking.keep_time(self.door.tick)
 
     async def maintain(self, *chores: Callable[[], None]) -> None:
-        """Each minute, do the `chores`, and reclaim what is no longer needed. Runs until cancelled."""
+        """Do the `chores` each minute, and reclaim what is no longer needed. Runs until cancelled."""
         while True:
             await trio.sleep(MAINTENANCE_S)
             for chore in chores:

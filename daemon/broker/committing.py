@@ -91,7 +91,7 @@ class Commits:
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """While something large is synced: a commit waits for that, too, so none is waited for in place."""
+        """In the block, which syncs something large, let no commit wait in place: it waits for that, too."""
         self._beside += 1
         try:
             yield

@@ -102,6 +102,6 @@ class DeferredCopies:
         return self._has_room(arrival) or not self._would_hold(arrival)
 
     def forget(self, peer: str) -> None:
-        """The link with a peer is gone: it sends its copies again by the next."""
+        """Forget the copies of a peer whose link is gone: it sends them again by the next."""
         for queue in [queue for queue in self._queues if queue[0] == peer]:
             del self._queues[queue]

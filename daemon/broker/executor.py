@@ -156,7 +156,7 @@ class Executor:
             self._prepared.faults.append(fault)
 
     def release(self, prepared: Prepared) -> None:
-        """The batch is on disk (or was empty): carry the effects out.
+        """Carry out the effects of a batch that is on disk, or was empty.
 
         Where one cannot be, by an error of ours, the session or link that it is for ends: so what was with it
         goes to others, or comes again.
@@ -176,7 +176,7 @@ class Executor:
         self._telling.hand_on()
 
     def committed(self) -> None:
-        """The batch is on disk, and is not to be tried again."""
+        """Let go of a batch that is on disk, and is not to be tried again."""
         if self._inputs_max is not None:
             self._inputs_max = 2 * self._inputs_max if self._kept else None
         self._clear()

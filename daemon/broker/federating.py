@@ -115,7 +115,7 @@ class Federating:
         self._due = trio.Event()
         self._room = trio.Event()
         self._probes: list[tuple[str, Probe]] = []
-        self._sessions: dict[str, int] = {}  # by peer, of the link that copies came by last
+        self._connections: dict[str, int] = {}  # by peer, the number of that by which copies came last
         self._refusals = Refusals(_log)
         self.enquiring = Enquiring(door, clock, wake, self._tell, self._why_down, has_room)
         self._hearing = Hearing(door, self.enquiring, self._refusals)
@@ -278,7 +278,7 @@ class Federating:
         return next((link.why_down for link in links if link.peer == peer), "")
 
     def carried_out(self) -> None:
-        """Called once the broker has carried out what there was: it is alive, and the disk works."""
+        """Answer what waited for the broker to have carried out what there was, and take deferred copies."""
         probes, self._probes = self._probes, []
         for peer, probe in probes:
             if self.links is not None:
@@ -300,7 +300,7 @@ class Federating:
 
     def put_back(self, arrivals: list[Arrival]) -> None:
         """Defer copies that were taken, and for the first of which there was no room on the disk."""
-        left = [one for one in arrivals if one.unit and one.unit.session == self._sessions.get(one.peer)]
+        left = [one for one in arrivals if one.unit and one.unit.session == self._connections.get(one.peer)]
         if left:
             self._deferred.put_back(left, self._clock.now())
 
@@ -346,7 +346,7 @@ class Federating:
         """See `RouterPort`."""
         self._waiting.pop(peer, None)
         self._hearing.forget(peer)
-        self._sessions.pop(peer, None)
+        self._connections.pop(peer, None)
         self._deferred.forget(peer)
         self._door.link_down(peer)
 
@@ -357,9 +357,9 @@ class Federating:
         except Refusal as refusal:
             self.transfer_refused(arrived.peer, arrived.transfer, arrived.message, refusal.text)
             if (number := arrived.transfer.number) and self.links is not None:
-                self.links.acknowledge(arrived.peer, arrived.session, [number], "denied", refusal.text)
+                self.links.acknowledge(arrived.peer, arrived.connection, [number], "denied", refusal.text)
             return
-        self._sessions[arrived.peer] = arrived.session
+        self._connections[arrived.peer] = arrived.connection
         if self._deferred.defer(arrival, self._clock.now()):
             shown = f"copies to {arrival.topic} from {arrival.peer} for now, which keeps them"
             self._refusals.log(arrival.topic, shown, "there is no room")

@@ -6,7 +6,7 @@ from routing.decisions import INPUT_END, Decision, Together
 
 
 def ends_of_inputs(every: list[Decision]) -> Iterator[int]:
-    """After which decisions a transaction may end: each time so many have been counted."""
+    """Yield after how many decisions a transaction may end, each time."""
     is_together = False
     for count, decision in enumerate(every, 1):
         if isinstance(decision, Together):

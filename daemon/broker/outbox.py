@@ -68,7 +68,7 @@ class Outbox:
         self._arrived.set()
 
     def gather(self, event: OutboxItem) -> None:
-        """As `put`, but to be handed on with others, by `hand_on`."""
+        """Take an item as `put` does, but to be handed on with others, by `hand_on`."""
         if self.ended:
             return
         self._items.append(event)

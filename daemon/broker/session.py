@@ -71,7 +71,7 @@ class SessionOwner(Protocol):
         """See `daemon.frontend.Session`."""
 
     def close_session(self, session: "BrokerSession", *, lost: bool, why: str = "") -> None:
-        """The front end is done with a session, whose client was `lost` or not; twice changes nothing.
+        """End a session that its front end is done with; its client was `lost` or not. Twice changes nothing.
 
         `why` is for the log.
         """
@@ -432,7 +432,7 @@ class BrokerSession:
 
     @property
     def fields(self) -> dict[str, object]:
-        """Who it is, for the log."""
+        """The fields of the log that say who it is."""
         return {
             "account": self.account,
             "channel": self.channel,

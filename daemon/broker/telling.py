@@ -48,7 +48,7 @@ class Telling:
         }
 
     def measure(self, came_at: list[float], newest_id: int, stored_at: float) -> None:
-        """How long messages waited, those that came then to be stored, and all that were gathered."""
+        """Note how long messages waited: those that came at these times, and all that were gathered."""
         if came_at:
             self._metrics.stored_s.note_since(came_at, stored_at)
             self._ages.stored(newest_id, stored_at)

@@ -62,17 +62,17 @@ class Transaction:
         return sum(map(sum, self._published.values()))
 
     def commit(self, numbers: Iterable[int]) -> None:
-        """Raises Refusal (lock-lost)."""
+        """Add that these deliveries are finished. Raises Refusal (lock-lost)."""
         held = self._take(numbers)
         self._steps.append(lambda: self._door.commit(self._consumer, held, None))
 
     def give_back(self, numbers: Iterable[int], reason: str, delay_s: float, outcome: ReturnOutcome) -> None:
-        """Raises Refusal (lock-lost)."""
+        """Add that these deliveries are given back. Raises Refusal (lock-lost)."""
         held = self._take(numbers)
         self._steps.append(lambda: self._door.give_back(self._consumer, held, reason, delay_s, None, outcome))
 
     def remove(self, topic: str, smuid: str) -> None:
-        """Raises Refusal (not-found)."""
+        """Add that a message is removed. Raises Refusal (not-found)."""
         self._door.check_removable(topic, smuid)
         self._removes = True
         self._steps.append(lambda: self._door.remove(self._consumer, topic, smuid, None))

@@ -14,7 +14,7 @@ def arrival_of(arrived: Arrived) -> Arrival:
     queries, earlier = (queries_in(transfer.flags, kind) for kind in (QUERY, EARLIER))
     return Arrival(
         peer=arrived.peer,
-        unit=UnitId(arrived.session, transfer.number) if transfer.number else None,
+        unit=UnitId(arrived.connection, transfer.number) if transfer.number else None,
         topic=transfer.topic,
         message=arrived.message,
         mode=transfer.mode,

@@ -11,4 +11,15 @@ A site's key directory holds five files, and needs no other:
     site.pem    its certificate
     ca.pem      the certificate of the authority, or of several while one replaces another
     crl.pem     the authority's list of revoked certificates; without it no link is made
+
+The modules:
+
+    authority      signs the names of sites, and takes them back
+    identity       the name in a certificate, written and read
+    files          keys and certificates as PEM files
+    trust          whom a site trusts at one moment, and its judgement on a peer
+    signatures     by the key of a certificate
+    tls            for clients; `self_signed`: before anybody has issued a certificate
+    expiry         when certificates and lists end, and who is told
+    errors         those of this package
 """

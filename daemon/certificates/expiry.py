@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from cryptography import x509
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 SOON: Final = timedelta(days=30)
 SAID_EVERY: Final = timedelta(days=1)
@@ -89,4 +89,4 @@ class ExpiryWatch:
             # a clock that was set back must not silence it
             if words is not None and (said is None or abs(now - said) >= SAID_EVERY):
                 self._said[expiry] = now
-                logger.log(logging.ERROR if expiry.is_invalid(now) else logging.WARNING, "%s", words)
+                _log.log(logging.ERROR if expiry.is_invalid(now) else logging.WARNING, "%s", words)

@@ -50,7 +50,7 @@ def _readable(path: Path, what: str) -> None:
 
 
 def no_password() -> str:
-    """For `load_cert_chain`: without it OpenSSL would ask on the terminal. Always raises ValueError."""
+    """Raise ValueError, for `load_cert_chain`: else OpenSSL would ask on the terminal."""
     raise ValueError("the key must not be encrypted")
 
 

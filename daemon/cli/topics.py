@@ -78,7 +78,7 @@ def topics(
 
 
 def show_topics(found: tuple[TopicSummary, ...]) -> None:
-    """As a table."""
+    """Show topics as a table."""
     rows = [
         (
             printable(topic.name),
@@ -206,7 +206,7 @@ def browse(
 
 
 def show_message(message: BrowsedMessage) -> None:
-    """Its headers, and the beginning of its bodies."""
+    """Show the headers of a message, and the beginning of its bodies."""
     ends = "" if message.expires_in_s is None else f", {duration_shown(message.expires_in_s)} left"
     locked = ", locked" if message.locked else ""
     typer.echo(

@@ -1,6 +1,7 @@
 """Connections of clients, whatever they speak.
 
     listen             sockets and limits: who is let in, and who is one too many
+    accepting          accepts, and goes on where the system has nothing left to accept with
     addresses          remote addresses, as limits count them
     unfinished         the memory for what is no message yet, fair by account and address
     shell              the connections of a front end: where it listens, and that each is served

@@ -7,7 +7,7 @@ from typing import Final
 
 import trio
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 Listener = trio.abc.Listener[trio.SocketStream]
 Mishap = Callable[[str, Exception], None]
@@ -55,7 +55,7 @@ class _Steady(Listener):
             except OSError as error:
                 if error.errno in SHORTAGES:
                     raise
-                logger.info("a connection was lost before it was accepted: %s", error)
+                _log.info("a connection was lost before it was accepted: %s", error)
             except trio.ClosedResourceError:
                 raise
             except Exception as error:

@@ -81,7 +81,7 @@ class Conversation(ABC):
         return
 
     def limit(self, limits: Limits) -> None:
-        """Other limits hold from now on, for what has not been looked at of a frame that has begun, too.
+        """Keep to other limits from now on, also in what has not been looked at of a frame that has begun.
 
         Called where those of the site have changed since the login; those of before it are known.
         """
@@ -101,11 +101,11 @@ class Conversation(ABC):
 
     @abstractmethod
     def accept(self, session: Session) -> None:
-        """Called once a login was right; the session stays the shell's to close."""
+        """Go on with a session, as the login was right; it stays the shell's to close."""
 
     @abstractmethod
     def refuse(self, refusal: Refusal) -> None:
-        """Called where a login was refused; whether another may be tried is the protocol's affair."""
+        """Tell that the login was refused; whether another may be tried is the protocol's affair."""
 
     @abstractmethod
     def refuse_unfinished(self, refusal: Refusal) -> None:

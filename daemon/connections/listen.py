@@ -22,7 +22,7 @@ from daemon.connections.accepting import accept_all
 from daemon.connections.addresses import counted_as
 from daemon.frontend import Limits
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 StreamHandler = Callable[[trio.abc.Stream, str], Awaitable[object]]
 
@@ -147,7 +147,7 @@ class Listeners:
             try:
                 await self._handle(stream, handler, tls, remote)
             except* (trio.BrokenResourceError, trio.ClosedResourceError):
-                logger.debug("%s: connection lost", remote)
+                _log.debug("%s: connection lost", remote)
             except* Exception as group:
                 self._mishap(f"the connection of {remote}", _only(group))
             finally:
@@ -172,10 +172,10 @@ class Listeners:
             try:
                 await tls_stream.do_handshake()
             except trio.BrokenResourceError as error:
-                logger.info("%s: TLS handshake failed: %s", remote, error.__cause__ or "connection lost")
+                _log.info("%s: TLS handshake failed: %s", remote, error.__cause__ or "connection lost")
                 return
         if handshake.cancelled_caught:
-            logger.info("%s: TLS handshake took too long", remote)
+            _log.info("%s: TLS handshake took too long", remote)
             return
         await handler(tls_stream, remote)
         # Without our goodbye some clients report an error at the end of each connection.
@@ -195,7 +195,7 @@ class Listeners:
             return True
         self._refused += 1
         if trio.current_time() - self._refused_logged_at >= LOGGED_EVERY_S:
-            logger.warning("%s: connection refused by %s; %d refused so far", remote, limit, self._refused)
+            _log.warning("%s: connection refused by %s; %d refused so far", remote, limit, self._refused)
             self._refused_logged_at = trio.current_time()
         return False
 

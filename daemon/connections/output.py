@@ -88,7 +88,7 @@ class Output:
             await self.send([self._conversation.heart_beat])
 
     async def send(self, pieces: list[bytes]) -> None:
-        """Raises TooSlowError where the client does not take them in time."""
+        """Send these to the client. Raises TooSlowError where it does not take them in time."""
         pieces = self._transport.send_now(pieces)
         if not pieces:
             self._note_sent()

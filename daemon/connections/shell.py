@@ -86,7 +86,7 @@ class Connections:
             self._open.discard(connection)
 
     async def drain(self) -> None:
-        """Once the site drains, tell every client, after what it is owed, to go elsewhere."""
+        """Wait until the site drains, and tell every client, after what it is owed, to go elsewhere."""
         await self._site.draining.wait()
         for connection in list(self._open):
             try:

@@ -90,7 +90,7 @@ class Unfinished:
             raise self._no_room(holder, bytes)
 
     async def hold_beside_stored(self, holder: Holder, bytes: int) -> None:
-        """As `hold`, once there is room for `FREE_BYTES` more, or no more than those are being stored."""
+        """Hold as `hold` does, once `FREE_BYTES` more have room, or no more than those are being stored."""
         while holder.storing >= FREE_BYTES:
             if self._is_more_than_quota(holder, bytes + FREE_BYTES):  # there never is such room
                 await self._commits.park()
@@ -101,7 +101,7 @@ class Unfinished:
         await self.hold(holder, bytes)
 
     def hold_now(self, holder: Holder, bytes: int) -> None:
-        """As `hold`, without waiting. Raises Refusal (too-many) where there is no room now."""
+        """Hold, as `hold` does, without waiting. Raises Refusal (too-many) where there is no room now."""
         if not self._hold(holder, bytes):
             raise self._no_room(holder, bytes)
 
@@ -124,11 +124,11 @@ class Unfinished:
             self._count(holder, steps * FREE_BYTES)
 
     def begin_commit(self) -> None:
-        """What has been accepted so far is what `committed` tells of."""
+        """Let `committed` tell of what has been accepted so far."""
         self._committing, self._storing = self._storing, {}
 
     def committed(self) -> None:
-        """What was accepted before `begin_commit` is on disk, or was refused."""
+        """Free what was accepted before `begin_commit`, which is on disk, or was refused."""
         if not self._committing:
             return
         done, self._committing = self._committing, {}

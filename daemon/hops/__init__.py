@@ -1,4 +1,14 @@
-"""The hop log of one site on disk: `writer` appends, `service` keeps it, `reader` finds, `files` names.
+"""The hop log of one site on disk: written, kept, and read.
+
+    writer       appends to it
+    closing      the line that closes a file
+    service      keeps it while the site runs: heartbeats, files that are finished
+    recovery     what a start does with the files that the last boot left open
+    retention    deletes the oldest files
+    files        what files are called, and which there are
+    reader       reads records, whatever state they are in
+    coverage     which record numbers a log has, and should have
+    examine      what a log has to say of one message
 
 A directory of JSON lines (`routing.hops.HopRecord`), one file of which is being written at a time:
 

@@ -86,7 +86,7 @@ class FileCheck:
         self._first = self._last = b""
 
     def take(self, block: bytes) -> None:
-        """The next complete lines of the file."""
+        """Take the next complete lines of the file."""
         claimed = block if len(block) <= self._left else block[: self._left]
         if not claimed:
             return

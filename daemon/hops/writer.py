@@ -212,7 +212,7 @@ class HopLog:
         return self.append_fields(event, fields)
 
     def append_fields(self, event: HopEvent, fields: HopFields) -> int:
-        """As `append`, of fields that are gathered already: a copy of them costs as much as the record."""
+        """Append what is gathered already, as `append` does: a copy of it costs as much as the record."""
         if not self._gathered:
             self.on_gathered()
         self.last_record = record = self.last_record + 1

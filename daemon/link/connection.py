@@ -36,7 +36,7 @@ from routing.link.units import (
     Welcome,
 )
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 RECEIVE_BYTES: Final = 65_536
 SLICE_BYTES: Final = 16_384
@@ -54,16 +54,16 @@ class ConnectionOwner(Protocol):
     """What a connection reports to the manager; all but `input_room` are synchronous."""
 
     def greeted(self, connection: "PeerConnection") -> None:
-        """The peer's HELLO is in `connection.hello`: refuse it, or welcome it, or wait for its WELCOME."""
+        """Called with the peer's HELLO in `connection.hello`: refuse it, welcome it, or await its WELCOME."""
 
     def welcomed(self, connection: "PeerConnection") -> None:
-        """The peer has decided that this connection is the link."""
+        """Called when the peer has decided that this connection is the link."""
 
     def ended(self, connection: "PeerConnection") -> None:
-        """The connection has a `reason` now and carries no more units; its stream may take longer."""
+        """Called when the connection has a `reason` and carries no more units; its stream may take longer."""
 
     def proved(self, connection: "PeerConnection") -> None:
-        """A probe has gone through the peer's broker and back."""
+        """Called when a probe has gone through the peer's broker and back."""
 
     def probe_arrived(self, peer: str, probe: Probe) -> None:
         """Have it answered from where arrivals are handled."""
@@ -332,7 +332,7 @@ class PeerConnection:
         self.end(f"the framing is lost: {text}", error=True)
 
     def refuse(self, refusal: UnitRefusal) -> None:
-        """A unit with a number is denied, however many there are; others are nonsense, and end in time."""
+        """Deny a unit with a number, however many there are; end the connection for too many without one."""
         self._bad_units += not refusal.number
         if self._exchange is None:
             self.end(f"before it was a link: {refusal.text}", error=True)
@@ -348,7 +348,7 @@ class PeerConnection:
         exchange = self._exchange
         match unit:
             case Unknown():
-                logger.debug("%s sent %s, which only a newer site knows", self.secured.name, unit.command)
+                _log.debug("%s sent %s, which only a newer site knows", self.secured.name, unit.command)
             case Hello() if self.hello is None:
                 self.hello = unit
                 self._owner.greeted(self)

@@ -16,7 +16,7 @@ class BackOff:
         self._hurry = trio.Event()
 
     def succeeded(self) -> None:
-        """The next delay is a first one again."""
+        """Let the next delay be a first one again."""
         self._failures = 0
 
     def hurry(self) -> None:

@@ -22,7 +22,7 @@ from routing.link.sender import LinkSender
 from routing.link.units import Acknowledge, Control, Hello, Lane, Transfer, TransferOutcome
 from routing.message import Message
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 COMPLAINTS_EVERY_S = 10.0
 """A peer that sends bad units by the thousand fills no log: the lines say how many there were."""
@@ -50,14 +50,16 @@ class Exchange:
         self._bad_units: Counter[str] = Counter()
         self._complained_at: dict[str, float] = {}
 
-    def connected(self, hello: Hello, agreement: Agreement, session: int, wake: Callable[[], None]) -> bool:
-        """Begin the link of number `session`. Returns whether the peer has restarted since the last one.
+    def connected(
+        self, hello: Hello, agreement: Agreement, connection: int, wake: Callable[[], None]
+    ) -> bool:
+        """Begin with the connection of this number. Returns whether the peer has restarted since the last.
 
         `wake` is called when there is something to be written, until the link is down.
         """
         self._wake = wake
         self.sender.connected(agreement.window_units, agreement.window_bytes)
-        return self.receiver.connected(hello.site, hello.boot, session)
+        return self.receiver.connected(hello.site, hello.boot, connection)
 
     def disconnected(self) -> None:
         """Note that the link is down."""
@@ -72,9 +74,9 @@ class Exchange:
         self._wake()
         return number
 
-    def answer(self, session: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str) -> None:
+    def answer(self, connection: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str) -> None:
         """See `Links.acknowledge`."""
-        self.receiver.answer(session, numbers, outcome, reason)
+        self.receiver.answer(connection, numbers, outcome, reason)
         if self.receiver.has_answers:
             self._wake()
 
@@ -97,7 +99,7 @@ class Exchange:
         return data
 
     def begin_batch(self) -> None:
-        """The units that follow have come now."""
+        """Take the time for the units that follow, which have come now."""
         self._received_us = self._wall_us()
 
     def take(self, unit: Transfer | Control | Acknowledge) -> None:
@@ -107,8 +109,8 @@ class Exchange:
                 self._take_transfer(unit)
             case Control():
                 self.receiver.arrived(unit, self._received_us)
-                session = self.receiver.session
-                self._port.control_arrived(ControlArrived(peer=self.peer, session=session, control=unit))
+                connection = self.receiver.connection
+                self._port.control_arrived(ControlArrived(peer=self.peer, session=connection, control=unit))
             case Acknowledge():
                 had_room = self.sender.has_room
                 for settled in self.sender.acknowledged(unit, self._received_us):
@@ -137,11 +139,11 @@ class Exchange:
         except Refusal as refusal:
             reason = refusal.text
         if reason is None and message is not None:
-            session = self.receiver.session
+            connection = self.receiver.connection
             self._port.transfer_arrived(
                 Arrived(
                     peer=self.peer,
-                    session=session,
+                    connection=connection,
                     transfer=transfer,
                     message=message,
                     received_us=received_us,
@@ -152,16 +154,16 @@ class Exchange:
         self._port.transfer_refused(self.peer, transfer, message, reason)
         self._complain("sent what was refused", f"a message to {transfer.topic}: {reason}")
         if transfer.number:
-            self.answer(self.receiver.session, [transfer.number], "denied", reason)
+            self.answer(self.receiver.connection, [transfer.number], "denied", reason)
 
     def _complain(self, what: str, text: str) -> None:
         """Log what goes wrong with the peer's units, or with ours at the peer."""
         self._bad_units[what] += 1
         now = trio.current_time()
         if now - self._complained_at.get(what, -math.inf) >= COMPLAINTS_EVERY_S:
-            logger.warning("%s %s (%d so far): %s", self.peer, what, self._bad_units[what], text)
+            _log.warning("%s %s (%d so far): %s", self.peer, what, self._bad_units[what], text)
             self._complained_at[what] = now
 
 
 def _nothing() -> None:
-    """There is no connection to be woken."""
+    """Do nothing: there is no connection to be woken."""

@@ -25,7 +25,7 @@ class UnitHandler(Protocol):
         """Whether no more units are to be handled."""
 
     def begin_batch(self) -> None:
-        """Units that came together follow: they have one time of arrival, and can share an answer."""
+        """Called before units that came together: they have one time of arrival, and can share an answer."""
 
     def handle(self, unit: Unit) -> None:
         """Do what a unit asks for. Raises UnitRefusal."""
@@ -65,7 +65,7 @@ class LaneInput:
         self._arrived.set()
 
     def silent_s(self, now: float) -> float:
-        """For how long nothing has come though a unit is incomplete; 0 where none is."""
+        """Seconds for which nothing has come though a unit is incomplete; 0 where none is."""
         return now - self._last_at if self._reader.buffered and not self._handling else 0.0
 
     async def emptied(self) -> None:

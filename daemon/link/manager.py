@@ -32,7 +32,7 @@ from daemon.system.mishaps import Mishaps
 from routing.link.agreement import agree, is_arbiter, judge, refusal
 from routing.link.units import Control, Hello, Lane, Probe, Transfer, TransferOutcome
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 TRUST_CHECK_S: Final = 2.0
 """How soon a certificate that has expired ends its link."""
@@ -80,11 +80,11 @@ class LinkManager:
         self._peers: dict[str, LinkPeer] = {}
         self._nursery: trio.Nursery | None = None
         self._draining = False
-        self._refusals = Refusals(logger)
+        self._refusals = Refusals(_log)
         self._serving: dict[PeerConnection, LinkPeer] = {}
         self._served = trio.Event()
         self._wanted = dict(peers)
-        self._sessions = itertools.count(1)
+        self._connection_numbers = itertools.count(1)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Link with the peers until cancelled; started once peers can dial this site."""
@@ -121,7 +121,7 @@ class LinkManager:
         self._port.peers_changed({name: peer.settings for name, peer in self._peers.items()})
 
     def trust_changed(self) -> None:
-        """Certificates or revocations were read again: links that are no longer allowed end, others dial."""
+        """End the links that certificates and revocations do not allow any more; dial the others."""
         self._end_untrusted()
         for peer in self._peers.values():
             peer.back_off.succeeded()
@@ -158,12 +158,12 @@ class LinkManager:
         return self._peers[peer].exchange.put(unit, lane)
 
     def acknowledge(
-        self, peer: str, session: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
+        self, peer: str, connection: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
     ) -> None:
         """See `Links`."""
         known = self._peers.get(peer)
         if known is not None:
-            known.exchange.answer(session, numbers, outcome, reason)
+            known.exchange.answer(connection, numbers, outcome, reason)
 
     def answer_probe(self, peer: str, probe: Probe) -> None:
         """See `Links`."""
@@ -182,7 +182,7 @@ class LinkManager:
         return [self._peers[name].status() for name in sorted(self._peers)]
 
     def greeted(self, connection: PeerConnection) -> None:
-        """A connection's HELLO has come: see `daemon.link.connection.ConnectionOwner`."""
+        """Judge a connection whose HELLO has come: see `daemon.link.connection.ConnectionOwner`."""
         peer = self._peers.get(connection.secured.name)
         hello = connection.hello
         assert hello is not None
@@ -212,7 +212,7 @@ class LinkManager:
                 self._link(peer, connection)
 
     def welcomed(self, connection: PeerConnection) -> None:
-        """The peer decided: see `daemon.link.connection.ConnectionOwner`."""
+        """Take a connection as the link: see `daemon.link.connection.ConnectionOwner`."""
         peer = self._peers.get(connection.secured.name)
         if peer is not None and not is_arbiter(self._own.server, peer.name):
             self._link(peer, connection)
@@ -341,13 +341,14 @@ class LinkManager:
         peer.link = connection
         peer.agreement = agree(self._own, hello)
         peer.since = trio.current_time()
-        restarted = peer.exchange.connected(hello, peer.agreement, next(self._sessions), connection.wake)
+        number = next(self._connection_numbers)
+        restarted = peer.exchange.connected(hello, peer.agreement, number, connection.wake)
         connection.establish(peer.exchange)
         how = "dialled" if connection.dialled else "accepted"
         if peer.site not in ("", hello.site):
-            logger.warning("the name %s is another installation than it was before", peer.name)
+            _log.warning("the name %s is another installation than it was before", peer.name)
         peer.site = hello.site
-        logger.info("link with %s is up (%s %s)", peer.name, how, connection.secured.remote)
+        _log.info("link with %s is up (%s %s)", peer.name, how, connection.secured.remote)
         self._port.link_up(peer.name, peer.agreement, restarted)
         if self._draining:
             connection.leave(DRAINING)
@@ -362,7 +363,7 @@ class LinkManager:
         peer.since = trio.current_time()
         peer.why_down = GONE if reason == DRAINING and not self._draining else reason
         level = logging.INFO if reason == DRAINING else logging.WARNING
-        logger.log(level, "link with %s is down: %s", peer.name, reason)
+        _log.log(level, "link with %s is down: %s", peer.name, reason)
         self._port.link_down(peer.name, reason)
         peer.change()
 
@@ -381,7 +382,7 @@ class LinkManager:
         peer.why_down = reason
         level = logging.DEBUG if reason == peer.logged else logging.WARNING
         peer.logged = reason
-        logger.log(level, "%s %s", peer.name, reason)
+        _log.log(level, "%s %s", peer.name, reason)
 
     async def _watch_trust(self) -> None:
         while True:

@@ -41,14 +41,14 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True):
     """A copy from a peer.
 
     Attributes:
-        session: of the link that it came by; with the number it names the copy in `acknowledge`.
+        connection: number of the one that it came by; with its own number it names the copy in `acknowledge`.
         message: the transfer's wire, parsed. Its Hops and Depth are those with which the peer took it, its
             Timeout that of its publisher; those of the copy stand in the transfer.
         received_us: when it came, UTC microseconds.
     """
 
     peer: str
-    session: int
+    connection: int
     transfer: Transfer
     message: Message
     received_us: int
@@ -90,10 +90,10 @@ class RouterPort(Protocol):
         """Take what the peer says became of a copy or control."""
 
     def dropped(self, peer: str, transfers: list[Transfer]) -> None:
-        """Unguaranteed copies that were not written before the link went down."""
+        """Called with unguaranteed copies that were not written before the link went down."""
 
     def room(self, peer: str) -> None:
-        """`has_room` is true again after it was false."""
+        """Called when `has_room` is true again after it was false."""
 
     def probe_arrived(self, peer: str, probe: Probe) -> None:
         """Call `answer_probe` from where arrivals are handled: the answer proves that they are."""
@@ -119,9 +119,9 @@ class Links(Protocol):
         """
 
     def acknowledge(
-        self, peer: str, session: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
+        self, peer: str, connection: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
     ) -> None:
-        """What the outcome promises is on disk. The peer is told, unless the link is another one by now."""
+        """Tell the peer that what the outcome promises is on disk, unless the link is another one by now."""
 
     def answer_probe(self, peer: str, probe: Probe) -> None:
         """Send a probe back."""

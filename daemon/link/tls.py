@@ -28,7 +28,7 @@ from daemon.link.peers_file import PeerEntry
 from daemon.link.refusals import Refusals
 from daemon.link.transport import DialError, Secured, SecuredHandler
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 HANDSHAKE_S: Final = 10.0
 HANDSHAKES_MAX: Final = 64
@@ -87,11 +87,11 @@ class TlsTransport:
         self._passed = list(passed)
         self._wall_us = wall_us
         self._handshakes = Handshakes(HANDSHAKES_MAX)
-        self._refusals = Refusals(logger)
+        self._refusals = Refusals(_log)
         self.take(keys)
 
     def take(self, keys: LinkKeys) -> None:
-        """New connections use these keys, and `refusal` judges by them, from now on."""
+        """Use these keys for new connections, and judge by them in `refusal`, from now on."""
         self._keys = keys
 
     async def dial(self, peer: PeerEntry) -> Secured:

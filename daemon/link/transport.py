@@ -46,4 +46,4 @@ class LinkTransport(Protocol):
         """Why a connection made earlier would be refused now; None if it would not."""
 
     def explain(self, error: trio.BrokenResourceError) -> str:
-        """In words, why a stream broke."""
+        """The reason why a stream broke, in words."""

@@ -73,7 +73,7 @@ def links_between(sites: Iterable[KnownSite]) -> list[tuple[str, str, bool]]:
 
 
 def link_remarks(sites: Iterable[KnownSite]) -> dict[tuple[str, str], str]:
-    """By a site and its peer, what is to be said of their link: it is down, or floods; "" for nothing."""
+    """What is to be said of each link, by site and peer: it is down, or floods; "" for nothing."""
     known = list(sites)
     up = {frozenset((one, other)) for one, other, is_up in links_between(known) if is_up}
     return {

@@ -99,10 +99,10 @@ class Operations(Protocol):
         """
 
     async def set_delivery(self, topic: str, mode: DeliveryMode | None, by: Actor) -> None:
-        """SET TOPIC DELIVERY; None lets each message say."""
+        """Set the mode of a topic; None lets each message say. Source: SMQP "SET TOPIC DELIVERY"."""
 
     async def set_timeout(self, topic: str, timeout_s: float | None, by: Actor) -> None:
-        """SET TOPIC TIMEOUT; None for none, `inf` for state messages."""
+        """Set the timeout of a topic, in seconds; None for none, `inf` for state messages."""
 
     async def remove_message(self, topic: str, smuid: str, by: Actor) -> None:
         """REMOVE one message, wherever it went; a dead letter is dropped so. Raises Refusal (not-found)."""

@@ -3,6 +3,9 @@
     run            the process: lock, logs, signals, the service manager
     site           the parts of a running site, from start to clean stop; `links` those to peers
     examination    what a site makes of its files: one judge for start, reload and `smqpd config check`
+    finding        what is to be said of them
+    files          what a running site has taken on of them
+    difference     what differs between what it runs with and what they say
     standing       how a running site stands to its files
     login_log      who came, who was refused, who left and why
     directory      makes a site

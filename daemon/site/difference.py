@@ -37,7 +37,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_settings(before: Settings, after: Settings, fixed: tuple[str, ...]) -> Iterator[Difference]:
-    """Of the configuration; a change of the tables `fixed` takes a restart."""
+    """The differences of two configurations; a change of the tables `fixed` takes a restart."""
     old, new = (
         _flat(msgspec.to_builtins(before, enc_hook=str)),
         _flat(msgspec.to_builtins(after, enc_hook=str)),
@@ -51,7 +51,7 @@ def of_settings(before: Settings, after: Settings, fixed: tuple[str, ...]) -> It
 
 
 def of_accounts(before: Mapping[str, Account], after: Mapping[str, Account]) -> Iterator[Difference]:
-    """Who may log in, and with which rights."""
+    """The differences in who may log in, and with which rights."""
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
         if old is not None and new is not None:
@@ -66,7 +66,7 @@ def of_accounts(before: Mapping[str, Account], after: Mapping[str, Account]) -> 
 
 
 def of_peers(before: Mapping[str, PeerEntry], after: Mapping[str, PeerEntry]) -> Iterator[Difference]:
-    """Who may link with the site, and what may cross."""
+    """The differences in who may link with the site, and what may cross."""
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
         if old != new:

@@ -28,7 +28,7 @@ from daemon.site.standing import said
 from daemon.system import log, open_files
 from daemon.terminal.failure import because
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 FIXED: Final = ("site", "hops", "links", "plugins")
 """Tables that only a start reads."""
@@ -118,9 +118,9 @@ class SiteFiles:
         ]
         for change in changes[:CHANGES_LOGGED_MAX]:
             fields = {"event": "change", "by": by}
-            logger.info("changed: %s: by %s", change, by, extra={"fields": fields})
+            _log.info("changed: %s: by %s", change, by, extra={"fields": fields})
         if len(changes) > CHANGES_LOGGED_MAX:
-            logger.info("changed: %d more: by %s", len(changes) - CHANGES_LOGGED_MAX, by)
+            _log.info("changed: %d more: by %s", len(changes) - CHANGES_LOGGED_MAX, by)
 
     def _taken_on(self) -> list[Finding]:
         """Read everything, and take on what is good; returns what is to be said of it."""
@@ -183,7 +183,7 @@ class SiteFiles:
         self._findings = findings
         for finding in findings:
             level = logging.WARNING if finding.level == "warning" else logging.ERROR
-            logger.log(level, "%s", said(finding))
+            _log.log(level, "%s", said(finding))
         self.expiry.watch([*self.tls.expiries, *self._links.expiries])
 
 

@@ -85,7 +85,7 @@ class SiteLinks:
 
     @property
     def peers(self) -> Mapping[str, PeerEntry]:
-        """Who may link with the site, by name."""
+        """The peers that may link with the site, by name."""
         return self._peers
 
     @property
@@ -158,7 +158,7 @@ class SiteLinks:
         await self.manager.run()
 
     async def answer(self, question: Question, tell: Tell) -> None:
-        """What an operator asks, see `daemon.control.socket`. Raises Refusal."""
+        """Answer what an operator asks, see `daemon.control.socket`. Raises Refusal."""
         ask = self._broker.federating.enquiring.ask
         match question.ask:
             case "peers":

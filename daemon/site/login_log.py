@@ -6,7 +6,7 @@ from typing import Final
 from daemon.broker.session import BrokerSession
 from daemon.system.limited_log import LimitedLog
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 NAME_MAX: Final = 65
 """Characters of the name of an account that is tried."""
@@ -16,8 +16,8 @@ class LoginLog:
     """Its lines have fields, too, for logs in JSON."""
 
     def __init__(self) -> None:
-        self._logins = LimitedLog(logger, "logins")
-        self._ends = LimitedLog(logger, "ends of sessions")
+        self._logins = LimitedLog(_log, "logins")
+        self._ends = LimitedLog(_log, "ends of sessions")
 
     def refused(self, account: str, why: str, protocol: str, remote: str) -> None:
         """Log who is not let in and said to be `account`; `protocol` is "" where it is not known."""

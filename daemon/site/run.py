@@ -31,7 +31,7 @@ from daemon.system.systemd import Notifier, Passed, passed
 from daemon.system.version import VERSION
 from daemon.terminal.failure import Failure, because
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 STATUS_S: Final = 10.0
 
@@ -84,7 +84,7 @@ async def _run(
     """`asked`: signals to stop that came too early, and may come too late, to be heard here."""
     installed = installed_plugins()
     if (problem := open_files.allow(settings.limits.connections_max)) is not None:
-        logger.warning("%s", problem)
+        _log.warning("%s", problem)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with trio.open_nursery() as nursery:
 
@@ -101,10 +101,10 @@ async def _run(
             _spare_the_collector()
             use_huge_pages()
             for name in given.sockets:
-                logger.warning("the socket that was passed as %r belongs to no front end", name)
-            logger.info("smqpd %s runs the site %s: %s", VERSION, site.server_name, site.standing.line)
+                _log.warning("the socket that was passed as %r belongs to no front end", name)
+            _log.info("smqpd %s runs the site %s: %s", VERSION, site.server_name, site.standing.line)
             for address in site.listening:
-                logger.info("listens: %s", address)
+                _log.info("listens: %s", address)
             notifier.ready(site.standing.line)
             nursery.start_soon(tell_manager, notifier, lambda: site.standing.line, site.keep_going)
             if asked:  # before anybody listened
@@ -116,10 +116,10 @@ async def _run(
                     except Exception as error:
                         site.mishap("a reload", error)
                 else:
-                    logger.info("%s: stopping; %s", signal.Signals(number).name, site.standing.line)
+                    _log.info("%s: stopping; %s", signal.Signals(number).name, site.standing.line)
                     notifier.stopping(f"draining; {site.standing.line}")
                     site.stop()
-    logger.info("stopped")
+    _log.info("stopped")
 
 
 def _spare_the_collector() -> None:

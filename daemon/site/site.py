@@ -49,7 +49,7 @@ from daemon.terminal.failure import because
 from routing.errors import Refusal
 from routing.rights import Operating
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 CLOSE_S: Final = 1.0
 """After the drain time, for front ends to end by themselves."""
@@ -261,7 +261,7 @@ class RunningSite:
         self.broker.drain()
 
     async def answer(self, question: AnyQuestion, tell: Tell) -> None:
-        """What an operator asks, see `daemon.control.socket`. Raises Refusal."""
+        """Answer what an operator asks, see `daemon.control.socket`. Raises Refusal."""
         if not isinstance(question, Question):
             await tell(await operators.answer(self.operations, question))
             return
@@ -285,7 +285,7 @@ class RunningSite:
             self._notifier.reloading()
         self.files.reload(by)
         standing = self.standing
-        logger.info("reloaded%s: by %s", ", not all of it" if standing.not_taken_on else "", by)
+        _log.info("reloaded%s: by %s", ", not all of it" if standing.not_taken_on else "", by)
         if tells:
             self._notifier.ready(standing.line)
         return standing

@@ -17,7 +17,7 @@ from daemon.store.schema import TooNewError
 from daemon.store.store import Store, make_store
 from daemon.system import private_files
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 INSTALLATION: Final = "installation"
 """In the state directory: a random word by which two sites of one name differ."""
@@ -94,7 +94,7 @@ def own_state(config: Path, site: SiteSettings, store: Store) -> None:
             private_files.sync_directory(site.state_directory)
             _write(config, identity)
         except OSError as error:  # a service may write nothing but its state
-            logger.debug("%s cannot be written: %s", mark_path(config), error)
+            _log.debug("%s cannot be written: %s", mark_path(config), error)
 
 
 def accept_state(config: Path, site: SiteSettings) -> bool:
@@ -110,7 +110,7 @@ def accept_state(config: Path, site: SiteSettings) -> bool:
 
 
 def make_state(config: Path, site: SiteSettings) -> None:
-    """The store and its mark. Raises TooNewError, sqlite3.Error and OSError."""
+    """Make the store and its mark. Raises TooNewError, sqlite3.Error and OSError."""
     identity = make_store(site.state_directory / STORE, site.server_name, new_identity())
     private_files.sync_directory(site.state_directory)  # a mark without its store would keep it from starting
     _write(config, identity)

@@ -54,7 +54,7 @@ def list_files(directory: Path) -> tuple[ListedFile, ...]:
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Raises FileExistsError."""
+    """Write the manifest of a backup. Raises FileExistsError."""
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=1)
     write_new(directory / MANIFEST, text + b"\n")
 

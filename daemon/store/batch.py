@@ -123,7 +123,7 @@ class Batch:
         return self._seen.smuids
 
     def forget(self, publications_until: float, removals_from: float) -> None:
-        """Each minute: delete the Cmuids and removals that are older, in site time, and what has expired."""
+        """Delete the Cmuids and removals that are older, in site time, and what has expired."""
         self._publications.expire(publications_until)
         self._seen.expire()
         self._removals.expire(removals_from)

@@ -9,7 +9,7 @@ import zlib
 
 
 def checksum(id: int, topic: bytes, wire: bytes) -> int:
-    """Of a message as it is stored; `topic` is its name in UTF-8."""
+    """The checksum of a message as it is stored; `topic` is its name in UTF-8."""
     return zlib.crc32(wire, zlib.crc32(topic, id & 0xFFFFFFFF))
 
 

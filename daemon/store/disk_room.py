@@ -81,7 +81,7 @@ class DiskRoom:
             _log.error("the reserve on the disk cannot be taken: %s", error)
 
     def wal_bytes_max(self, usual: int) -> int:
-        """From which size on the write-ahead log is to be emptied; `usual` where there is room enough."""
+        """Bytes from which on the write-ahead log is to be emptied; `usual` where there is room enough."""
         if self._reserve is None:
             return usual
         size_bytes = self._reserve.size_bytes

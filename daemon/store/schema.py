@@ -47,7 +47,7 @@ def _step(step: Callable[[Any], None]) -> Callable[[Any], None]:
 
 @_step
 def first(db: Any) -> None:
-    """The tables of version 0.1."""
+    """Make the tables of version 0.1."""
     db.execute(
         "CREATE TABLE site (id INTEGER PRIMARY KEY CHECK (id = 1), boot INTEGER NOT NULL,"
         " last_record INTEGER NOT NULL, site_time REAL NOT NULL, wall_time REAL NOT NULL,"
@@ -63,7 +63,7 @@ def first(db: Any) -> None:
 
 @_step
 def second(db: Any) -> None:
-    """What crosses links."""
+    """Make the tables of what crosses links."""
     db.execute(copies.CREATE)
     db.execute(seen.CREATE)
     db.execute(seen.CREATE_INDEX)
@@ -75,61 +75,61 @@ def second(db: Any) -> None:
 
 @_step
 def third(db: Any) -> None:
-    """What is set aside, and a checksum of each message; NULL for those that were there before."""
+    """Make the table of what is set aside; add a checksum of each message, NULL for those of before."""
     db.execute(messages.ADD_CHECKSUM)
     db.execute(quarantine.CREATE)
 
 
 @_step
 def ownership(db: Any) -> None:
-    """Whose store it is; empty in one of an earlier version, until a site has opened it."""
+    """Add whose store it is; empty in one of an earlier version, until a site has opened it."""
     db.execute("ALTER TABLE site ADD COLUMN server_name TEXT NOT NULL DEFAULT ''")
     db.execute("ALTER TABLE site ADD COLUMN identity TEXT NOT NULL DEFAULT ''")
 
 
 @_step
 def annotation(db: Any) -> None:
-    """What front ends keep with topics."""
+    """Make the table of what front ends keep with topics."""
     db.execute(annotations.CREATE)
 
 
 @_step
 def patterns(db: Any) -> None:
-    """What is subscribed to or wanted may be a pattern, which earlier versions would take for damage."""
+    """Keep earlier versions out: what is subscribed to or wanted may be a pattern, damage to them."""
 
 
 @_step
 def rights_of_patterns(db: Any) -> None:
-    """Since when accounts may have what they get by patterns."""
+    """Add since when accounts may have what they get by patterns."""
     db.execute(subscriptions.ADD_ALLOWED_SINCE)
 
 
 @_step
 def news_of_sites(db: Any) -> None:
-    """What each site says of itself."""
+    """Make the table of what each site says of itself."""
     db.execute(news.CREATE)
 
 
 @_step
 def groups(db: Any) -> None:
-    """Messages may be of a group, by a flag which earlier versions would take for damage."""
+    """Keep earlier versions out: messages may be of a group, by a flag that is damage to them."""
 
 
 @_step
 def wants_of_sites(db: Any) -> None:
-    """What each site says that it wants."""
+    """Make the table of what each site says that it wants."""
     db.execute(wants.CREATE)
 
 
 @_step
 def destinations(db: Any) -> None:
-    """Which sites copies are for."""
+    """Add which sites copies are for."""
     db.execute(copies.ADD_DESTINATIONS)
 
 
 @_step
 def counts(db: Any) -> None:
-    """What sites have counted for receipts."""
+    """Add what sites have counted for receipts."""
     for statement in seen.ADD_COUNTS:
         db.execute(statement)
 

@@ -337,7 +337,7 @@ class Store:
             self._log_bytes = length
 
     def growth_bytes(self) -> int:
-        """By how much the file grows when the write-ahead log is moved into it; not within a transaction."""
+        """Bytes by which moving the write-ahead log into the file lets it grow; not within a transaction."""
         self._measure()
         return max(self._file_bytes - os.stat(self.path).st_size, 0)
 

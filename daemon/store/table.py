@@ -292,7 +292,7 @@ def _storage(value: Any) -> str:
 
 
 def tolerant_text(value: bytes) -> str | NotText:
-    """For connections: what a column of text holds."""
+    """The text that a column holds, for connections; NotText for what is no UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:

@@ -63,7 +63,10 @@ class WriteAheadLog:
         return True
 
     async def tend(self, *, idle: bool) -> None:
-        """Between two transactions, by the task that writes; `idle` where nothing waits for the next one."""
+        """Keep the log in its bounds, between two transactions, by the task that writes.
+
+        `idle`: nothing waits for the next transaction.
+        """
         logged_bytes = self._store.logged_bytes
         if not self._disk.short and self._outgrows_the_disk(logged_bytes):
             self.make_room()

@@ -50,7 +50,7 @@ class JournalSocket:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 
     def send(self, entry: bytes) -> None:
-        """Raises OSError where there is no journal."""
+        """Send an entry to the journal. Raises OSError where there is none."""
         try:
             self._socket.sendto(entry, self._address)
         except OSError as error:
@@ -88,7 +88,7 @@ class JournalHandler(logging.Handler):
         super().close()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Never raises."""
+        """Send a record to the journal. Never raises."""
         try:
             fields = {
                 "MESSAGE": self.format(record),

@@ -34,7 +34,7 @@ class Mishaps:
         self._logged_at: dict[tuple[type, str, int], float] = {}
 
     def note(self, what: str, error: Exception) -> None:
-        """`what` has been set aside because of the error; to be called where that was caught."""
+        """Count and log that `what` was set aside because of an error; to be called where that was caught."""
         self.count += 1
         now = trio.current_time()
         kind = _kind(error)

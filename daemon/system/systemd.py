@@ -38,7 +38,7 @@ class Notifier:
         self._send(f"STATUS={status}")
 
     def reloading(self) -> None:
-        """Must be followed by `ready`, also where the reload failed."""
+        """Tell that a reload has begun; `ready` must follow, also where the reload failed."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
     def stopping(self, status: str) -> None:

@@ -33,7 +33,7 @@ class Failure(Exception):
 
 
 def forbidden(path: Path) -> Failure:
-    """This user may not see what a site has at `path`: says who may."""
+    """The failure of a user who may not see what a site has at `path`: says who may."""
     nearest = next(seen for seen in (path, *path.absolute().parents) if _is_seen(seen))
     uid = nearest.stat().st_uid
     if uid == os.geteuid():

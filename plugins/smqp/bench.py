@@ -192,7 +192,7 @@ def _latency(seconds: Sequence[float]) -> Latency | None:
 
 
 def shown(result: BenchResult) -> list[str]:
-    """In lines, for people."""
+    """The result in lines, for people."""
     lines = [
         f"published  {result.messages:,} messages of {bytes_shown(result.size)}:"
         f" {result.publish_per_s:,.0f}/s{_in_words(result.published)}"

@@ -188,11 +188,11 @@ class Client:
             self._taken.extend(await self.take())
 
     async def received(self, deliveries: Iterable[Delivery]) -> None:
-        """First phase: these are stored here. Once answered, they go to no other subscriber."""
+        """Tell that these are stored here, the first phase. Once answered, they go to no other subscriber."""
         await self._acknowledge("RECEIVED", deliveries, [])
 
     async def commit(self, deliveries: Iterable[Delivery]) -> None:
-        """Second phase, or the only one: these are finished. Raises Refusal (lock-lost) where one was."""
+        """Finish these, in the second phase or the only one. Raises Refusal (lock-lost) where one was."""
         await self._acknowledge("COMMIT", deliveries, [])
 
     async def give_back(
@@ -203,7 +203,7 @@ class Client:
         *,
         outcome: ReturnOutcome = "failed",
     ) -> None:
-        """These go to the next subscriber, or here again, after `delay_s` seconds; rejected, to nobody."""
+        """Give these back, for the next or for here, after `delay_s` seconds; rejected, for nobody."""
         headers: Headers = [("Reason", reason)] if reason else []
         if outcome != "failed":
             headers.append(("Outcome", outcome.upper()))
@@ -218,16 +218,16 @@ class Client:
         await self.connection.request("REMOVE", f"{check_topic(topic)} {smuid}", [])
 
     async def set_topic_delivery(self, topic: str, mode: DeliveryMode | None) -> None:
-        """SET TOPIC DELIVERY; None lets each message say again."""
+        """Set the mode of a topic; None lets each message say again. Source: SMQP "SET TOPIC DELIVERY"."""
         await self.connection.request("SET", f"TOPIC DELIVERY {check_topic(topic)} {mode or 'NONE'}", [])
 
     async def set_topic_timeout(self, topic: str, timeout_s: float | None) -> None:
-        """SET TOPIC TIMEOUT; None removes it."""
+        """Set the timeout of a topic, in seconds; None removes it. Source: SMQP "SET TOPIC TIMEOUT"."""
         value = "NONE" if timeout_s is None else write_seconds(timeout_s)
         await self.connection.request("SET", f"TOPIC TIMEOUT {check_topic(topic)} {value}", [])
 
     async def connect_to(self, account: str, channel: str, port: int, address: str | None = None) -> None:
-        """CONNECTTO: ask another login of this site to connect to `port` here, or at `address`."""
+        """Ask another login of this site, by CONNECTTO, to connect to `port` here, or at `address`."""
         where = f"{address}:{port}" if address else str(port)
         await self.connection.request("CONNECTTO", f"{account}/{channel} {where}", [])
 
@@ -238,13 +238,13 @@ class Client:
     # -- inside -----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """For `connect`: the connection's tasks, until it ends; raises nothing but Cancelled."""
+        """Run the connection's tasks until it ends, for `connect`; raises nothing but Cancelled."""
         await self.connection.run()
         self._deliveries.clear()
         self._arrived.set()
 
     async def log_in(self, account: str, password: str, channel: str | None) -> None:
-        """For `connect`: greet and log in. Raises Refusal, or ConnectionLost."""
+        """Greet and log in, for `connect`. Raises Refusal, or ConnectionLost."""
         login = write_login(account, password, channel)  # before all else: nothing that is none is sent
         connection = self.connection
         greeting = read_greeting(await connection.next_frame())

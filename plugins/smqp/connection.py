@@ -59,7 +59,7 @@ class Pending:
         return self._reply
 
     def finish(self, reply: dict[str, str], error: Exception | None = None) -> None:
-        """For the client: what came."""
+        """Let the client go on with what came: a reply, or an error."""
         self._reply = reply
         self._error = error
         self._done.set()
@@ -116,7 +116,7 @@ class FrameConnection:
             raise self._lost
 
     def expect(self, key: str, pending: Pending) -> None:
-        """An answer with this key (`Cmuid x`, `Request x`) finishes `pending`. Raises Refusal for two."""
+        """Let an answer with this key (`Cmuid x`, `Request x`) finish `pending`. Raises Refusal for two."""
         if key in self._waiting:
             raise Refusal(Refusal.BAD_HEADER, f"another message with {key} has not been answered yet")
         self._waiting[key] = pending

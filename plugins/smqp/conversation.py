@@ -55,7 +55,6 @@ class SmqpConversation(Conversation):
         default_timeout_s: float,
         limits: Limits,
         remote: str,
-        utc: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`remote` is the client's address, with or without its port."""
         super().__init__()
@@ -64,7 +63,6 @@ class SmqpConversation(Conversation):
         self._suid = suid
         self._default_timeout_s = default_timeout_s
         self._remote = remote
-        self._utc = utc
         self._limits = limits
         self._reader = FrameReader(
             msgspec.structs.replace(
@@ -87,12 +85,12 @@ class SmqpConversation(Conversation):
         return self._reader.unfinished_bytes
 
     def greet(self) -> None:
-        """The server speaks first."""
+        """Send the greeting: the server speaks first."""
         self._greeted = True
         self.out.append(replies.greeting(self._server_ident))
 
     def end(self, reason: EndReason, text: str, redirect: str | None) -> None:
-        """BYE, or a greeting that says that nobody is served."""
+        """Say BYE, or in the greeting that nobody is served."""
         if not self._greeted:
             self.goodbye = replies.not_available(self._server_ident, redirect, text)
         else:
@@ -161,7 +159,7 @@ class SmqpConversation(Conversation):
         return True
 
     def refuse_unfinished(self, refusal: Refusal) -> None:
-        """The frame that is awaited is passed over; a long head cannot be."""
+        """Refuse the frame that is awaited, and pass over it; end where its head is too long for that."""
         if self._reader.unfinished is not None:
             self._reader.refuse(refusal)
         else:
@@ -236,14 +234,14 @@ class SmqpConversation(Conversation):
                 self._login.request,
                 session.system_topic,
                 self._default_timeout_s,
-                self._utc(),
+                datetime.now(UTC),
                 self._suid,
                 self._limits.idle_timeout_s,
             )
         )
 
     def refuse(self, refusal: Refusal) -> None:
-        """A wrong password may be mended, a few times; anything else would be refused again."""
+        """Refuse a login; end unless a wrong password may be mended, which is tried a few times."""
         assert self._login is not None
         self.out.append(replies.error(self._login.key, refusal))
         self._attempts += 1
@@ -269,13 +267,13 @@ class SmqpConversation(Conversation):
     def _connect_to(self, command: ConnectTo) -> None:
         assert self._session is not None
         address = command.address or _without_port(self._remote)
-        message = replies.connect_request(address, command.port, CONNECT_TIMEOUT_S, self._utc())
+        message = replies.connect_request(address, command.port, CONNECT_TIMEOUT_S, datetime.now(UTC))
         topic = make_address(command.account, command.channel, self._server_name)
         self._session.publish(topic, message, command.key)
 
 
 def frame_limits(limits: Limits) -> FrameLimits:
-    """Of who has logged in; before the login, heads are bounded by `LOGIN_HEADER_BYTES_MAX`, too."""
+    """The limits after a login; before it, heads are bounded by `LOGIN_HEADER_BYTES_MAX`, too."""
     return FrameLimits(
         header_bytes_max=limits.frame_header_bytes_max,
         headers_max=limits.frame_headers_max,

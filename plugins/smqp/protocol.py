@@ -141,7 +141,7 @@ def read_ids(words: Iterable[str]) -> Sequence[int]:
 
 
 def _word(frame: Frame) -> str:
-    """Its command, up to a tab or its like: a password may follow there."""
+    """The command of a frame, up to a tab or its like: a password may follow there."""
     return frame.command.split(maxsplit=1)[0] if frame.command.strip() else ""
 
 

@@ -77,7 +77,7 @@ def error(key: RequestKey, refusal: Refusal) -> bytes:
 
 
 def withdrawn(event: Withdrawn) -> bytes:
-    """A delivery is no longer the client's."""
+    """The notice that a delivery is no longer the client's."""
     return (
         f"WITHDRAWN {event.number}\r\nTopic: {event.topic}\r\n{_subscription(event.subscription)}"
         f"{_pattern(event.pattern)}Reason: {event.reason}\r\n\r\n".encode()
@@ -104,7 +104,7 @@ def connect_request(address: str, port: int, timeout_s: float, created: datetime
 
 
 def deliver(event: Delivered, parts: list[bytes]) -> None:
-    """A MESSAGE, as two more parts."""
+    """Add a MESSAGE to `parts`, as two more."""
     head = f"MESSAGE {event.topic}\r\n"
     if event.subscription:
         head += _subscription(event.subscription)

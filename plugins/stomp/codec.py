@@ -147,7 +147,7 @@ class Decoder:
         return max(self._wanted, self.buffered_bytes)
 
     def limit(self, limits: DecoderLimits) -> None:
-        """Other limits hold from now on, for what has not been looked at of a frame that has begun, too."""
+        """Keep to other limits from now on, also in what has not been looked at of a frame that has begun."""
         self._body_bytes_max = limits.body_bytes_max
         self._header_bytes_max = limits.header_bytes_max
         self._header_line_bytes_max = limits.header_line_bytes_max

@@ -239,7 +239,7 @@ class Consuming:
         return lines
 
     def withdrawn(self, event: Withdrawn) -> None:
-        """A delivery is no longer the client's; it has no way to hear of that before its ACK."""
+        """Let go of a delivery that is the client's no longer, which only hears of that by its ACK."""
         subscription = self._delivering.get((event.pattern or event.topic, event.subscription))
         if subscription is not None and event.number in subscription.held:
             del subscription.held[event.number]

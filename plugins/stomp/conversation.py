@@ -95,7 +95,7 @@ class StompConversation(Conversation):
 
     @property
     def rests(self) -> bool:
-        """Between two frames a client may be silent for as long as it likes."""
+        """Whether no frame has begun: between two, a client may be silent for as long as it likes."""
         return not self._decoder.unfinished_bytes
 
     # -- what the shell calls ---------------------------------------------------------------------
@@ -163,7 +163,7 @@ class StompConversation(Conversation):
             self._fail(refusal, headers.get("receipt"), command)
 
     def refuse_unfinished(self, refusal: Refusal) -> None:
-        """ERROR, for the frame that is awaited."""
+        """Send ERROR for the frame that is awaited."""
         command, headers = self._decoder.unfinished or (None, {})
         self._fail(refusal, headers.get("receipt"), command)
 
@@ -174,7 +174,7 @@ class StompConversation(Conversation):
             self._consuming.limits = limits
 
     def accept(self, session: Session) -> None:
-        """CONNECTED."""
+        """Send CONNECTED, and go on with the session."""
         connect = self._connect
         assert connect is not None
         self._session = session
@@ -204,11 +204,11 @@ class StompConversation(Conversation):
         self._sending = Sending(session, self._consuming, self._settings, self._wall_ms)
 
     def refuse(self, refusal: Refusal) -> None:
-        """ERROR: there is no second try. Source: STOMP 1.2 "Connecting"."""
+        """Send ERROR: there is no second try. Source: STOMP 1.2 "Connecting"."""
         self._fail(refusal, None)
 
     def end(self, reason: EndReason, text: str, redirect: str | None) -> None:
-        """ERROR."""
+        """Send ERROR, with the reason for the end."""
         code = Refusal.NOT_LOGGED_IN if reason == "login-timeout" else Refusal.NOT_AVAILABLE
         self._end_with(Refusal(code, f"{text}; connect to {redirect}" if redirect else text), None)
 
@@ -377,7 +377,7 @@ class StompConversation(Conversation):
 
 
 def decoder_limits(limits: Limits, settings: StompSettings) -> DecoderLimits:
-    """Of who has logged in; before the login, bodies are bounded by `LOGIN_BODY_BYTES_MAX`, too."""
+    """The limits after a login; before it, bodies are bounded by `LOGIN_BODY_BYTES_MAX`, too."""
     return DecoderLimits(
         header_bytes_max=limits.frame_header_bytes_max,
         header_line_bytes_max=settings.header_line_bytes_max,

@@ -24,7 +24,7 @@ class Sending:
         self._wall_ms = wall_ms
 
     def look_ahead(self, command: str, headers: dict[str, str]) -> None:
-        """Raises Refusal where a SEND would be refused whatever its body is, which is still to come."""
+        """Check a SEND whose body is to come. Raises Refusal where it would be refused whatever that is."""
         if command == "SEND":
             destination = self._consuming.destination(required(Frame(command, headers), "destination"))
             self._session.check_publish(self._topic_of(destination))

@@ -29,7 +29,7 @@ class AccountForms:
         return self._show_password(request, user, name, f"Added {name}.", made)
 
     async def change(self, request: Any, user: WebUser, fields: Fields) -> Any:
-        """Its rights and quotas."""
+        """Set the rights and quotas of an account."""
         return await self._set(request, user, fields, read_settings(fields), "Changed")
 
     async def disable(self, request: Any, user: WebUser, fields: Fields) -> Any:
@@ -50,7 +50,7 @@ class AccountForms:
         return shown
 
     async def remove(self, request: Any, user: WebUser, fields: Fields) -> Any:
-        """For good."""
+        """Remove an account, for good."""
         name, leave_nobody = fields.get("name", ""), bool(fields.get("leave_nobody"))
         await self._operations.remove_account(name, actor(request), leave_nobody=leave_nobody)
         self._pages.note(user, f"Removed {name}.")

@@ -79,7 +79,7 @@ class Actions:
         return self._done(user, f"Published {answer.smuid}{nobody}.", topic_address(name))
 
     async def set_topic(self, request: Any, user: WebUser, fields: Fields) -> Any:
-        """Its delivery mode and its timeout."""
+        """Set the delivery mode and the timeout of a topic."""
         name, by = fields.get("name", ""), actor(request)
         await self._site.operations.set_delivery(name, MODES.get(fields.get("delivery", "")), by)
         await self._site.operations.set_timeout(name, _seconds(fields.get("timeout", "")), by)
@@ -134,7 +134,7 @@ Action = Callable[[Any, WebUser, Fields], Awaitable[Any]]
 
 
 def actor(request: Any) -> Actor:
-    """Who does it, for the log."""
+    """The user who does it, for the log."""
     user: WebUser = request.state.user
     return Actor(
         name=user.identity.account,

@@ -113,7 +113,7 @@ def check_may_change(user: WebUser) -> None:
 
 
 async def may_still_change(logins: Logins, request: Any) -> None:
-    """Raises NotAllowed where whoever sent a request has lost the right to it before its body had come."""
+    """Check a right again. Raises NotAllowed where it was lost before the request's body had come."""
     try:
         check_may_change(await logins.user(request))
     except NotLoggedIn:

@@ -50,14 +50,14 @@ class Live:
             await trio.sleep(SAMPLE_S)
 
     async def overview(self) -> Overview:
-        """Of now, or of a moment ago: all who look at a time share it."""
+        """The overview of now, or of a moment ago: all who look at a time share it."""
         now = trio.current_time()
         if self._overview is None or now - self._looked_at >= TOLD_EVERY_S / 2:
             self._overview, self._looked_at = await self._site.operations.overview(), now
         return self._overview
 
     def charts(self) -> list[Chart]:
-        """Of the last hour."""
+        """The charts of the last hour."""
         kinds = (("in", rate), ("out", rate), ("held", number), ("memory", bytes_shown))
         return [
             _chart(name, [sample[place] for sample in self._samples], shown)

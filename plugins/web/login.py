@@ -15,7 +15,6 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Callable
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -67,17 +66,10 @@ class NotAllowed(Exception):
 class Logins:
     """Of one page."""
 
-    def __init__(
-        self,
-        site: Site,
-        settings: WebSettings,
-        now: Callable[[], float] = time.monotonic,
-        key: bytes | None = None,
-    ) -> None:
+    def __init__(self, site: Site, settings: WebSettings) -> None:
         self._site = site
         self._session_s = settings.session_s
-        self._now = now
-        self._key = key or secrets.token_bytes(32)
+        self._key = secrets.token_bytes(32)
         self._left: dict[str, float] = {}
         name = hashlib.sha256(site.server_name.encode()).hexdigest()[:8]
         self._name = (
@@ -98,7 +90,7 @@ class Logins:
         operates = self._site.operates(account)
         if not operates:
             raise NotLoggedIn
-        renew = self._now() - made_at >= RENEWED_S
+        renew = time.monotonic() - made_at >= RENEWED_S
         return WebUser(
             Identity(account=account),
             operates,
@@ -144,7 +136,7 @@ class Logins:
 
     def log_out(self, request: Any, user: WebUser) -> str:
         """End the session of the user; a cookie that takes the other one away."""
-        now = self._now()
+        now = time.monotonic()
         for session, until in list(self._left.items()):
             if until > now and len(self._left) < LEFT_MAX:
                 break
@@ -171,7 +163,7 @@ class Logins:
         return f"__Host-{self._name}" if request.url.scheme == "https" else self._name
 
     def _cookie(self, request: Any, account: str, session: str) -> str:
-        text = f"{account}|{session}|{self._now():.0f}"
+        text = f"{account}|{session}|{time.monotonic():.0f}"
         value = f"{text}|{self._sign_cookie(account, text)}"
         age = f"Path=/; Max-Age={self._session_s:.0f}; HttpOnly; SameSite=Strict"
         return f"{self._cookie_name(request)}={value}; {age}{_secure(request)}"
@@ -184,12 +176,12 @@ class Logins:
             return None
         account, session, made = text.split("|")
         made_at = float(made)
-        if self._now() - made_at > self._session_s or session in self._left:
+        if time.monotonic() - made_at > self._session_s or session in self._left:
             return None
         return account, session, made_at
 
     def _sign_cookie(self, account: str, text: str) -> str:
-        """It holds as long as the account has the password that it was given for."""
+        """Sign a cookie, which holds as long as the account has the password that it was given for."""
         return self._sign("cookie", f"{text}|{self._site.credential(account)}")
 
     def _token(self, session: str) -> str:

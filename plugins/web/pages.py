@@ -79,7 +79,7 @@ class Pages:
     # -- logging in -------------------------------------------------------------------------------
 
     async def login(self, request: Any) -> Any:
-        """Where one logs in."""
+        """The page where one logs in."""
         try:
             await self.logins.user(request)
         except (NotLoggedIn, NotAllowed):
@@ -150,7 +150,7 @@ class Pages:
         )
 
     async def messages(self, request: Any) -> Any:
-        """What a topic holds, a page at a time."""
+        """The page of what a topic holds, some messages at a time."""
         name, after = request.query_params.get("name", ""), whole(request.query_params, "after")
         found = await self.site.operations.browse(name, after=after, count=MESSAGES_ON_A_PAGE)
         return self.show(
@@ -165,7 +165,7 @@ class Pages:
         )
 
     async def dead_letters(self, request: Any) -> Any:
-        """What nobody could take of a topic, and why."""
+        """The page of what nobody could take of a topic, and why."""
         name, after = request.query_params.get("name", ""), whole(request.query_params, "after")
         found = await self.site.operations.dead_letters(name, after=after, count=MESSAGES_ON_A_PAGE)
         return self.show(
@@ -181,7 +181,7 @@ class Pages:
         )
 
     async def sessions(self, request: Any) -> Any:
-        """Who is logged in."""
+        """The page of who is logged in."""
         asked = request.query_params
         search, offset = asked.get("search", "")[:255], whole(asked, "offset")
         folded = search.casefold()
@@ -204,7 +204,7 @@ class Pages:
         )
 
     async def message(self, request: Any) -> Any:
-        """What became of a message, at all sites that answer in time."""
+        """The page of what became of a message, at all sites that answer in time."""
         smuid, way, error = request.query_params.get("smuid", "").strip(), None, ""
         if smuid:
             try:
@@ -214,7 +214,7 @@ class Pages:
         return self.show(request, "message.html", "A message", smuid=smuid, way=way, error=error)
 
     async def accounts(self, request: Any) -> Any:
-        """Who may log in, and what for."""
+        """The page of who may log in, and what for."""
         asked, operations = request.query_params, self.site.operations
         search, offset = asked.get("search", "")[:64], whole(asked, "offset")
         every = await operations.accounts()

@@ -39,7 +39,7 @@ def make_environment() -> Any:
 
 
 def number(value: float) -> str:
-    """With thin groups of thousands."""
+    """The number with thin groups of thousands."""
     return _thin(f"{value:,.0f}")
 
 

@@ -98,7 +98,7 @@ class WebServer:
             _log.info("%s: not HTTP: %s", remote, group.exceptions[0])
 
     async def drain(self) -> None:
-        """Once the site drains, close what rests, and let no connection have another request."""
+        """Wait until the site drains, close what rests, and let no connection have another request."""
         await self._site.draining.wait()
         await self._worker.terminated.set()
 
@@ -159,7 +159,7 @@ class WebConnection:
         return data
 
     async def send_all(self, data: bytes) -> None:
-        """Raises BrokenResourceError, too, where the client does not take it in time."""
+        """Send bytes. Raises BrokenResourceError, too, where the client does not take them in time."""
         with trio.move_on_after(self._site.limits.send_timeout_s):
             await self._stream.send_all(data)
             return
@@ -172,7 +172,7 @@ class WebConnection:
         await self._stream.send_eof()
 
     async def aclose(self) -> None:
-        """Its stream is closed by whoever accepted it, who says goodbye to TLS first."""
+        """End its tasks; its stream is closed by whoever accepted it, who says goodbye to TLS first."""
         self._scope.cancel()
 
 
@@ -185,12 +185,12 @@ class TlsConnection(WebConnection):
         return self._stream.transport_stream
 
     async def do_handshake(self) -> None:
-        """Has been done."""
+        """Do nothing: it has been done."""
 
     def selected_alpn_protocol(self) -> str | None:
-        """Which HTTP the client has chosen."""
+        """The version of HTTP that the client has chosen."""
         chosen: str | None = self._stream.selected_alpn_protocol()
         return chosen
 
     async def send_eof(self) -> None:
-        """Does nothing."""
+        """Do nothing."""

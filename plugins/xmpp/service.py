@@ -157,7 +157,7 @@ class Service:
         return None
 
     def forget_client(self, client: Client) -> None:
-        """Its session has ended."""
+        """Forget a client whose session has ended."""
         if self.clients.get(client.jid) is client:
             del self.clients[client.jid]
             of_account = self._of_accounts[client.session.account]
@@ -278,7 +278,7 @@ class Service:
     # -- stanzas ----------------------------------------------------------------------------------
 
     async def handle(self, stanza: Element) -> None:
-        """One stanza from the server."""
+        """Take one stanza from the server."""
         jid, kind = stanza.get("from"), stanza.get("type", "")
         if not jid:
             return
@@ -293,7 +293,7 @@ class Service:
             await self._failed(stanza, error)
 
     async def refuse(self, stanza: StanzaTooMuch) -> None:
-        """One stanza that is over the limits."""
+        """Refuse one stanza that is over the limits."""
         if stanza.head.get("from") and stanza.head.tag != PRESENCE:
             await self.fail(stanza.head, StanzaError("policy-violation", "modify", stanza.text))
 
@@ -345,7 +345,7 @@ class Service:
             self.looking.ask_later(jid)
 
     def found(self, jid: str) -> None:
-        """A subscriber that was away has been heard of."""
+        """Note that a subscriber that was away has been heard of."""
         self.looking.found(jid)
 
     async def keep_watch(self) -> None:
@@ -363,14 +363,14 @@ class Service:
     # -- the stream -------------------------------------------------------------------------------
 
     def up(self) -> None:
-        """A stream has been established: who of our subscribers is there?"""
+        """Begin with a stream that has been established: ask which subscribers are there."""
         self.is_up = True
         self.streams += 1
         self.repeating.restart()
         self.looking.ask_now(self.registry.jids())
 
     def down(self) -> None:
-        """The stream has ended."""
+        """Note that the stream has ended, and with it the answers to questions."""
         self.is_up = False
         self._questions.lost()
         self.start(partial(self._stay_down, self.streams))

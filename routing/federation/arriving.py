@@ -172,7 +172,7 @@ class Arriving:
             self._answer_unless_engaged(arrival.peer, arrival.query)
 
     def _answer_unless_engaged(self, peer: str, query: int) -> None:
-        """Nobody has a message for the sake of this question, unless it came before and is being answered."""
+        """Answer that nobody has it for the sake of this question, unless it is being answered already."""
         if not self._receipts.engaged(peer, query):
             self._receipts.answer(peer, query, 0, 0)
 

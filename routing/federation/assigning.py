@@ -87,15 +87,12 @@ class Assigning:
         self.take_back(copy, left)
         return sent
 
-    def assign_again(
-        self, copy: Copy, sites: Collection[str], *, counted: bool = True, tells: bool = True
-    ) -> None:
-        """Ask others to see to these.
+    def assign_again(self, copy: Copy, sites: Collection[str], *, tells: bool = True) -> None:
+        """Ask others to see to these, and count them for a receipt that is pending.
 
-        `counted`: they are, for the receipt. `tells`: those who asked hear where there is no way, which they
-        have heard before else.
+        `tells`: those who asked hear where there is no way, which they have heard before else.
         """
-        pending = self._receipts.pending(copy.entry) if counted else None
+        pending = self._receipts.pending(copy.entry)
         late = [site for site in sites if copy.destinations[site].is_late]
         sent = self.assign(
             copy, [site for site in sites if site not in late], counted=pending is not None, tells=tells
@@ -163,7 +160,7 @@ class Assigning:
         return in_parts(sites)
 
     def take_back(self, copy: Copy, peers: Iterable[str]) -> None:
-        """What has not gone to these does not go where others see to all that it was for, or have seen."""
+        """Keep back what has not gone to these where others see to all that it was for, or have seen."""
         for peer in peers:
             forward = copy.forwards.get(peer)
             if forward is None or forward.depth or copy.via(peer):

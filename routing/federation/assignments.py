@@ -46,7 +46,7 @@ class Assignments:
         self._topology = topology
 
     def find(self, topic: str, depth: int) -> list[Assignment] | None:
-        """By name, the destinations of a message of mode ALL; None where it has none, see `why_none`."""
+        """The destinations of a message of mode ALL, by name; None where it has none, see `why_none`."""
         found = self._itineraries.find(topic, depth)
         if found is None or self._itineraries.late_by(topic, depth, found):
             return None

@@ -79,7 +79,7 @@ class Counting:
     # -- where the message began ------------------------------------------------------------------
 
     def reconsider(self) -> None:
-        """Links may have changed: some answers may not come back any more."""
+        """Look again which answers may still come back, if links have changed."""
         if self._version == self._topology.version:
             return
         self._version = self._topology.version

@@ -194,7 +194,7 @@ class Custody:
         return sum(step == (here, peer) for step in pairwise(way))
 
     def offer_denied(self) -> None:
-        """Each minute or so: offer peers again what they would not have, or have had so often."""
+        """Offer peers again what they would not have, or have had so often; called each minute or so."""
         for topic in list(self._wandering):
             try:
                 self._offer_wandering(topic)

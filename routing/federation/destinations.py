@@ -90,7 +90,7 @@ class Destinations:
         return not copy.hops or (seen := self._forwarding.known(copy.smuid)) is None or not seen.depth
 
     def pull(self, peer: Peer, topic: str) -> None:
-        """As `Forwarding.pull`, but what this site, or another, sees to by the news that is to come."""
+        """Pull as `Forwarding.pull` does, but what is seen to, here or elsewhere, by the news to come."""
         if self._forwarding.pull(peer, topic, self.are_known):
             self._itineraries.pass_over(peer.name, topic)
 
@@ -201,7 +201,7 @@ class Destinations:
         return self._forwarding.send_to(copy, late, counted=counted)
 
     def see_to_own(self, smuid: str, peer: str, sites: Iterable[str]) -> None:
-        """A peer has no other way to these than over this site, where the message began."""
+        """See to these for a peer that has no way to them but over this site, where the message began."""
         if (copy := self.held(smuid, parse_smuid(smuid))) is not None:
             self.take_on(copy, peer, sites, counted=False)
             return
@@ -233,7 +233,7 @@ class Destinations:
         self._assigning.keep(copy)
 
     def widened(self, copy: Copy) -> None:
-        """A copy may go further than before: so may what had no way."""
+        """Look again for ways of a copy that may go further than before."""
         for open in copy.destinations.values():
             open.refused = ()
         self._assigning.give(copy, self._assigning.astray(copy))
@@ -269,7 +269,7 @@ class Destinations:
     # -- what peers say ---------------------------------------------------------------------------
 
     def acknowledged(self, copy: Copy, peer: str, outcome: TransferOutcome) -> list[str]:
-        """A peer has answered for a copy: note who has it; returns the sites that it does not see to."""
+        """Note who has a copy for which a peer has answered; returns the sites that it does not see to."""
         if outcome in ("denied", "loop"):
             copy.sent_to.pop(peer, None)
         if outcome == "denied":
@@ -330,7 +330,7 @@ class Destinations:
             forward.settled += (site,)
 
     def forget(self, copy: Copy, sites: Iterable[str]) -> None:
-        """These do not want it, by what is known here, which may be less than whoever asked knows."""
+        """End these, which do not want it by what is known here; who asked may know more."""
         via = set[str]()
         for site in sites:
             open = self._state.crossing.settle(copy, site)
@@ -345,7 +345,7 @@ class Destinations:
         self._assigning.keep(copy)
 
     def restore(self, copy: Copy, destinations: dict[str, Open], seen_to: frozenset[str]) -> None:
-        """A copy that the store holds, with what it is still to be seen to."""
+        """Take a copy that the store holds, with what it is still to be seen to."""
         copy.destinations, copy.seen_to = destinations, seen_to.union(destinations)
         # of the others it is not stored: once more asked than needed, and none left out
         copy.uncounted = copy.seen_to.difference(
@@ -357,14 +357,14 @@ class Destinations:
         self.lead(copy)
 
     def lead(self, copy: Copy) -> None:
-        """What comes after a copy, or is looked at after it, is to go by the same peers, see `Crossing`."""
+        """Let what comes after a copy, or is looked at after it, go by the same peers, see `Crossing`."""
         for site in copy.destinations:
             self._state.crossing.follow(copy, site, in_turn=True)
 
     # -- to be told -------------------------------------------------------------------------------
 
     def compare(self, peer: str, copy: Copy) -> None:
-        """A link is up: ask what its peer still sees to, and say again to what of its own there is no way.
+        """Ask a peer whose link is up what it sees to; tell it again to what of its own no way leads.
 
         Who asked may have gone round this site meanwhile, and its word of that may be lost.
         """

@@ -198,7 +198,7 @@ class Enquiries:
         return max(known.until - now, 0.0) if known is not None else 0.0
 
     def answered(self, key: str, peer: str, size: int, now: float) -> str | None:
-        """Who is to hear an answer that a peer has sent, "" for this site; None where it is to be dropped."""
+        """The site that is to hear an answer of a peer, "" for this one; None where it is to be dropped."""
         known = self._asked.get(key)
         if known is None or peer not in known.peers or known.until <= now:
             return None

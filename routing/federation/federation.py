@@ -1,48 +1,4 @@
-"""The router's side of all links: what peers say comes in here, what they are told goes out as decisions.
-
-peer         a site that this one links to
-forwarding   where copies go, and what is remembered of them
-destinations which sites a copy of mode ALL is for, and that they get it
-assigning    which peer sees to which of them
-heard        what peers say of that
-words        what they are told of it
-seen_through who has what was seen to, and is not held any more
-removing     what has been removed, as peers say and are told
-rerouting    what is made of that when links and wants change
-turns        in what order copies are looked at then
-itineraries  who is to have what begins here, and by which peers
-link_graph   what all sites say of their links
-ways         the ways to all sites over these
-topology     what is known of their links and wants
-arriving     what becomes of a copy that comes
-custody      mode ONE
-counting     receipts, where answers may not come back by the way of the copy
-wanting      what peers and news tell of wants, and what comes of it
-pulling      what is held goes where it is wanted now
-interest     who wants what, beyond each peer, as peers tell
-extent       how far that can be
-nearest      the same by news
-own_wants    what this site wants
-telling      what peers are told of all that
-interest_peer    what one of them has been told
-outlook      what others may read of all this
-assignments  which peer would see to which destination, and why
-enquiry      questions that travel over the links
-spreading    how news comes to all sites
-held_news    what is kept of it
-telling_news what peers are told of it
-news_peer    what a peer has of it, and may be told
-refused_news what peers would not have of it
-own_leaves   what this site says of its own
-saying       what it says of itself, and when
-known_wants  what the others want
-missed       news and wants that were refused: what to ask whom for
-allowance    how often somebody may have something done
-news_allowances  how much of news peers may tell
-reach        how far sites are
-
-What crosses links, as values, is in `routing.peering`.
-"""
+"""The router's side of all links: what peers say comes in here, what they are told goes out as decisions."""
 
 from collections.abc import Callable, Collection, Mapping
 
@@ -104,7 +60,6 @@ class Federation:
     ) -> None:
         self._state = state
         self._lifecycle = lifecycle
-        self._deliveries = deliveries
         self._receipts = receipts
         self._crossing = state.crossing
         peers: dict[str, Peer] = {}
@@ -261,7 +216,7 @@ class Federation:
             self.custody.pull(topic)
 
     def _give_up(self, name: str, now: float) -> None:
-        """Who is no peer will answer nothing; should it become one again, it may have nothing."""
+        """Expect no answers of who is no peer; should it become one again, it may have nothing."""
         for copy in list(self._crossing.by_id.values()):
             if name in copy.forwards:
                 self._forget_forward(copy, name, now)
@@ -372,7 +327,7 @@ class Federation:
             self._receipts.look(copy.entry, now)
 
     def not_copied(self, refused: Refused) -> None:
-        """No copy was made, here of what a peer sent, or there of what was to go: only a record is."""
+        """Record that no copy was made, here of what a peer sent, or there of what was to go."""
         self._state.out.append(refused)
 
     def heard(self, peer: str, unit: UnitId, refusal: str = "") -> None:
@@ -449,5 +404,5 @@ class Federation:
         return DEPTH_UNLIMITED if parse_address(entry.topic.name).server != self._state.server else 0
 
     def target_changed(self, target: Target) -> None:
-        """Subscriptions to a topic or a pattern have come or gone, or have other rights."""
+        """Look what is wanted of a topic or pattern, as subscriptions to it or their rights have changed."""
         self._own_wants.changed(target)

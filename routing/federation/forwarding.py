@@ -112,7 +112,7 @@ class Forwarding:
             self.remember(copy, now, hands)
 
     def note_handed(self, copy: Copy) -> None:
-        """As `remember_handed`, in memory alone, for a message without a guarantee."""
+        """Remember as `remember_handed` does, in memory alone, for a message without a guarantee."""
         self._note(copy.smuid, Seen(copy.entry.id, copy.depth, len(copy.hops) + 1, 0.0))
 
     def note_counts(self, smuid: str, due: int, have: int) -> None:
@@ -170,7 +170,7 @@ class Forwarding:
         return self.send_to(copy, self.peers, counted=counted)
 
     def send_to(self, copy: Copy, peers: Iterable[str], *, counted: bool) -> list[int]:
-        """As `send_to_all`, to these peers."""
+        """Send as `send_to_all` does, to these peers."""
         distances = self._interest.distances(self.want_of(copy.entry))
         sent = (self._send(copy, self.peers[name], distances.get(name), counted=counted) for name in peers)
         return [query for query in sent if query is not None]
@@ -309,7 +309,7 @@ class Forwarding:
         return kept_back
 
     def acknowledged(self, peer: str, entry_id: int, answered: Answered) -> Copy | None:
-        """A peer has answered for a copy; returns it once nothing at that peer is outstanding."""
+        """Take a peer's answer for a copy; returns it once nothing at that peer is outstanding."""
         copy = self._crossing.by_id.get(entry_id)
         forward = copy.unanswered(peer) if copy is not None else None
         if copy is None or forward is None:
@@ -383,7 +383,7 @@ class Forwarding:
                 forward.unacknowledged += 1
 
     def pull(self, peer: Peer, topic: str, is_seen_to: Callable[[Copy], bool] = lambda copy: False) -> bool:
-        """Somebody beyond a peer wants a topic now: what is still alive goes there, but what is seen to else.
+        """Send what is alive to a peer beyond which a topic is wanted now, but for what is seen to else.
 
         A receipt does not count those who came later. Returns whether anything was seen to else.
         """

@@ -69,7 +69,7 @@ class DestinationsHeard:
                 self._receipts.look(copy.entry, now)
 
     def _hear_of_none(self, peer: str, word: DestinationsWord, smuid: str, sites: list[str]) -> None:
-        """It is of a copy that is not held: who asks is to send it again, or not to ask any more."""
+        """Say of a copy that is not held that it is to be sent again, or not to be asked for any more."""
         if word in ("still", "no-way"):
             have_it = self._destinations.seen_through.by(smuid)
             otherwise: DestinationsWord = "again" if word == "still" else "unwanted"
@@ -77,7 +77,7 @@ class DestinationsHeard:
                 self._words.note(peer, "arrived" if site in have_it else otherwise, smuid, site)
 
     def _hear_arrived(self, copy: Copy, peer: str, sites: list[str]) -> None:
-        """Who was asked to see to it is believed; who has asked does not ask any more.
+        """Believe who was asked to see to it; who has asked does not ask any more.
 
         Others may ask still, or again: they are not told by that one's word that a site has it.
         """
@@ -124,7 +124,7 @@ class DestinationsHeard:
         self._assigning.give(copy, again)
 
     def _hear_no_way(self, copy: Copy, peer: str, sites: list[str]) -> None:
-        """It is for another peer; who does not know yet that it is asked no more hears so now."""
+        """Give it to another peer; tell who does not know yet that it is asked no more."""
         for site in sites:
             if site not in copy.destinations:
                 has_arrived = site in (copy.seen_to or ())
@@ -135,7 +135,7 @@ class DestinationsHeard:
         )
 
     def _hear_unwanted(self, copy: Copy, peer: str, sites: list[str]) -> None:
-        """Who has asked does not ask any more: nobody may want it, or others may ask still.
+        """Forget that a peer has asked: nobody may want it, or others may ask still.
 
         It is seen to all the same if this site knows that it is wanted, and may come there: who asked may
         have lost its copy.

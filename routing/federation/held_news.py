@@ -44,7 +44,7 @@ class HeldNews:
         return NewsVersion(site, *version, write_digest(held, BEGINNING_BYTES))
 
     def hashes(self, site: str) -> Hashes:
-        """Of the buckets of a site, also of those that have not come."""
+        """The hashes of the buckets of a site, also of those that have not come."""
         return self._saying.hashes if site == self._state.server else self.wants.hashes(site)
 
     def bucket(self, site: str, index: int) -> NumberedBucket:
@@ -78,7 +78,7 @@ class HeldNews:
             self._state.out += (StoreWants(site, NumberedBucket(index, b"")) for index in emptied)
 
     def restore(self, news: KnownNews) -> None:
-        """What the store holds."""
+        """Take news that the store holds."""
         self._enter(news)
         if news.statement.site == self._state.server:
             self._saying.restore(news.statement)
@@ -93,11 +93,11 @@ class HeldNews:
         return self.wants.say(news.statement)
 
     def note_wants(self, site: str, index: int) -> None:
-        """A bucket has come, or more of it: it is to be on disk."""
+        """Store a bucket that has come, or of which more has."""
         self._state.out.append(StoreWants(site, self.bucket(site, index)))
 
     def restore_wants(self, site: str, bucket: NumberedBucket) -> None:
-        """A bucket that the store holds, after the news of its site; one that is not of it is forgotten."""
+        """Take a bucket that the store holds, after the news of its site; forget one that is not of it."""
         if site == self._state.server or self.wants.take(site, bucket.index, bucket.data) != "new":
             self._state.out.append(StoreWants(site, NumberedBucket(bucket.index, b"")))
 

@@ -53,21 +53,11 @@ class Interest:
         nearest: how far it is by news.
     """
 
-    def __init__(
-        self,
-        server: str,
-        nearest: NearestByNews,
-        distance_max: int = DISTANCE_MAX,
-        wants_max: int = WANTS_MAX,
-        patterns_max: int = PATTERNS_MAX,
-    ) -> None:
+    def __init__(self, server: str, nearest: NearestByNews) -> None:
         self.own: set[Want] = {("SERVER", server)}
         self.heard: dict[Want, dict[str, int]] = {}
         self.listener: Callable[[Want, bool], None] = lambda want, is_new: None
         self._nearest = nearest
-        self._distance_max = distance_max
-        self._wants_max = wants_max
-        self._patterns_max = patterns_max
         self._heard_from: Counter[str] = Counter()  # how many wants
         self._extent = Extent()
         self._patterns: PatternTree[str] = PatternTree()  # of all wants, own and heard
@@ -105,7 +95,7 @@ class Interest:
         return {**by_news, **nearer}
 
     def told(self, want: Want) -> dict[str, int]:
-        """As `distances`, by what peers tell besides news."""
+        """Distances as of `distances`, by what peers tell besides news."""
         heard, bound = self.heard.get(want), self.bound(want)
         found = {peer: distance for peer, distance in heard.items() if distance < bound} if heard else {}
         for text in self.covering(want):
@@ -174,13 +164,13 @@ class Interest:
 
     def admitted(self, peer: str, changes: Iterable[InterestChange], *, whole: bool) -> list[InterestChange]:
         """What of a peer's changes is to be heard: the rest is nothing that can be, or is too much."""
-        room = self._wants_max - (0 if whole else self._heard_from[peer])
-        patterns_room = self._patterns_max - (0 if whole else self._patterns_from[peer])
+        room = WANTS_MAX - (0 if whole else self._heard_from[peer])
+        patterns_room = PATTERNS_MAX - (0 if whole else self._patterns_from[peer])
         out = []
         for change in changes:
             if change.distance is not None:
                 want: Want = (change.kind, change.name)
-                if not 0 <= change.distance < self._distance_max:
+                if not 0 <= change.distance < DISTANCE_MAX:
                     continue
                 if whole or peer not in self.heard.get(want, {}):
                     of_pattern = is_of_pattern(want)
@@ -203,7 +193,7 @@ class Interest:
             want: Want = (change.kind, change.name)
             before.setdefault(want, self._sure(peer, want))
             heard, distance = self.heard.get(want, {}).get(peer), change.distance
-            if distance is None or not 0 <= distance < self._distance_max:
+            if distance is None or not 0 <= distance < DISTANCE_MAX:
                 if heard is not None:
                     self._forget(want, peer)
             elif distance != heard:

@@ -131,7 +131,7 @@ class InterestPeer:
                 del self._overlapped_by[text]
 
     def set_rules(self, may_come: tuple[str, ...], depth_max: int, wants: Iterable[Want]) -> None:
-        """The rules of the link have changed: tell all `wants` by the new ones."""
+        """Take other rules of the link: tell all `wants` by them."""
         self.stale.update(want for want in self.told if want[0] != "SERVER")
         self._may_come, self._depth_max = may_come, depth_max
         self._overlaps.clear()

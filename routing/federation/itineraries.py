@@ -154,7 +154,7 @@ class Itineraries:
     # -- who wants it only now --------------------------------------------------------------------
 
     def note(self, topic: str, found: Itinerary) -> None:
-        """A copy is held that who comes to want it is to have."""
+        """Remember who wants a topic, as a copy is held that who comes to want it is to have."""
         self._wanted[topic] = found.wanting
         self._wanted_before.setdefault(topic, found.wanting)
         self._wanted_long.setdefault(topic, found.wanting)
@@ -167,7 +167,7 @@ class Itineraries:
         return self._wanted_long.get(topic)
 
     def pass_over(self, peer: str, topic: str) -> None:
-        """A peer tells of somebody who wants a topic: it is not sent there, as news of that is to come."""
+        """Remember that a topic is not sent to a peer that tells of somebody, as news of that is to come."""
         if len(self._passed_over) < PASSED_OVER_MAX:
             self._passed_over[peer, topic] = 2
 
@@ -179,7 +179,7 @@ class Itineraries:
         return found
 
     def minute(self) -> None:
-        """A minute is over."""
+        """Let who wants topics now be those of a minute before; called each minute."""
         self._wanted_long, self._wanted_before = self._wanted_before, self._wanted
         self._wanted = {topic: wanting for topic, wanting in self._wanted.items() if topic in self._held}
 
@@ -193,7 +193,7 @@ class Itineraries:
     # -- news that is late ------------------------------------------------------------------------
 
     def interest_changed(self) -> None:
-        """Peers have told of wants: news of them may be late."""
+        """Look again by whom news may be late: peers have told of wants."""
         self._late_by.clear()
 
     def late_by(self, topic: str, depth: int, found: Itinerary) -> tuple[str, ...]:

@@ -168,7 +168,7 @@ class KnownWants:
         return found
 
     def wanting_by_name(self, mode: DeliveryMode, name: str) -> Mapping[str, None]:
-        """As `wanting`, the other sites that want a topic or a pattern, as they said it."""
+        """The other sites that want a topic or a pattern, as they said it; see `wanting`."""
         if is_pattern(name):
             return self._patterns[mode].get(name) or _NOBODY
         return self._topics[mode].get(name, _NOBODY)
@@ -211,7 +211,7 @@ class KnownWants:
         return known.leaves - known.rules if known is not None else None
 
     def bucket(self, site: str, index: int) -> bytes:
-        """As it was taken, with all names that are known; empty where it is not here."""
+        """The bucket as it was taken, with all names that are known; empty where it is not here."""
         known = self._sites.get(site)
         return known.buckets.get(index, b"") if known is not None and not known.lacks(index) else b""
 
@@ -228,7 +228,7 @@ class KnownWants:
         return [index for index in known.hashes if known.lacks(index)]
 
     def hashes(self, site: str) -> Hashes:
-        """Of the buckets of a site, as it has signed them last."""
+        """The hashes of the buckets of a site, as it has signed them last."""
         known = self._sites.get(site)
         return known.hashes if known is not None else {}
 
@@ -307,7 +307,7 @@ class KnownWants:
         return "new" if is_new else "more"
 
     def forget(self, site: str) -> list[int]:
-        """A site has no news any more, or says no wants; the numbers of its buckets that were here."""
+        """Forget what a site wants that has no news any more; returns the numbers of its buckets here."""
         known = self._sites.get(site)
         if known is None:
             return []

@@ -29,27 +29,27 @@ class Missed:
         self._waits: dict[str, dict[tuple[str, int], _Wait]] = {}  # by peer, then by site and bucket
 
     def note(self, peer: str, site: str, index: int = NEWS) -> None:
-        """What a peer told of a site was refused, or is doubted: a bucket, or its news."""
+        """Remember what a peer told of a site and was refused, or is doubted: a bucket, or its news."""
         waits = self._waits.setdefault(peer, {})
         if len(waits) < MISSED_MAX:
             waits.setdefault((site, index), _Wait())
 
     def note_news(self, site: str) -> None:
-        """News of a site has come, by whichever peer."""
+        """Forget that news of a site was missed: it has come, by whichever peer."""
         for waits in self._waits.values():
             waits.pop((site, NEWS), None)
 
     def note_bucket(self, peer: str, site: str, index: int) -> None:
-        """A peer has told a bucket, which was taken."""
+        """Forget that a bucket was missed, which a peer has told and was taken."""
         if (waits := self._waits.get(peer)) is not None:
             waits.pop((site, index), None)
 
     def forget(self, peer: str) -> None:
-        """The link with a peer is gone: all begins anew with the next one."""
+        """Forget all that was missed of a peer whose link is gone: the next one begins anew."""
         self._waits.pop(peer, None)
 
     def hurry(self) -> None:
-        """Others are trusted than before: all is asked for within a minute."""
+        """Let all be asked for within a minute, as others are trusted than before."""
         for waits in self._waits.values():
             for wait in waits.values():
                 wait.left, wait.then = 1, 2

@@ -77,7 +77,7 @@ class NearestByNews:
         topology.listeners.append(self._wants_changed)
 
     def distances(self, want: Want) -> Mapping[str, int]:
-        """By peer, links from it to the nearest site that wants this; 0 is the peer itself.
+        """Links from each peer to the nearest site that wants this, by peer; 0 is the peer itself.
 
         Of mode ALL also to one of which it is not known whether it does, as a bucket of its is not here.
         """
@@ -100,11 +100,11 @@ class NearestByNews:
         return found
 
     def distances_without(self, want: Want, sites: Container[str]) -> Mapping[str, int]:
-        """As `distances`, if these sites did not want it."""
+        """Distances as of `distances`, if these sites did not want it."""
         return self._distances(want, [site for site in self._wanting(want) if site not in sites])
 
     def distance(self, peer: str, want: Want) -> int | None:
-        """As `distances`, from one peer, to those alone that are known to want it."""
+        """Links from one peer, as of `distances`, to those alone that are known to want it."""
         sites = self._wanting(want)
         return self._distance(peer, want, sites, self._shut(want)) if sites else None
 
@@ -250,14 +250,14 @@ class NearestByNews:
         return distances.keys() - {self._server}, farthest
 
     def _wanting(self, want: Want) -> Collection[str]:
-        """Who wants it, a topic also by a pattern."""
+        """The sites that want it, a topic also by a pattern."""
         kind, name = want
         if kind == "SERVER" or is_pattern(name):
             return self._saying(want)
         return self._topology.wants.wanting(kind, name)
 
     def _saying(self, want: Want) -> Collection[str]:
-        """Who says this very want."""
+        """The sites that say this very want."""
         kind, name = want
         if kind == "SERVER":
             return (name,) if name != self._server and self._topology.has_news(name) else ()
@@ -294,7 +294,7 @@ class NearestByNews:
         return found
 
     def _shut(self, want: Want) -> Shut:
-        """No link is so to a pattern: its rules may let a part of it pass."""
+        """The links that are shut to a want; none to a pattern: their rules may let a part of it pass."""
         return OPEN if want[0] == "SERVER" or is_of_pattern(want) else self._topology.ways.links.shut(want[1])
 
     def _distance(

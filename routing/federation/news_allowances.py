@@ -62,7 +62,7 @@ class NewsAllowances:
         return self._of_changes(site).take(now, size)
 
     def not_changed(self, site: str, size: int) -> None:
-        """It was not the site that did: give back what `may_change` took."""
+        """Give back what `may_change` took, where it was not the site that changed."""
         self._of_changes(site).give_back(size)
 
     def _of_changes(self, site: str) -> Allowance:

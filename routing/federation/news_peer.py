@@ -41,19 +41,19 @@ class NewsPeer:
         self._answer_ends = 0  # of those that it was told, with this one
 
     def note_told(self) -> None:
-        """One more control is told to it."""
+        """Count one more control that it is told."""
         self._told += 1
 
     def note_arrived(self) -> None:
-        """It has acknowledged one more."""
+        """Count one more control that it has acknowledged."""
         self._arrived += 1
 
     def note_answered(self) -> None:
-        """All that it lacks by its own word has been told to it."""
+        """Note that it has been told all that it lacks by its own word."""
         self._answer_ends = self._told
 
     def unsettle(self) -> None:
-        """What news does not explain is to be told to it once it has acknowledged what it has been told."""
+        """Let it be told what news does not explain once it has acknowledged what it has been told."""
         self.is_unsettled = True
         self._settles_at = self._told
 
@@ -83,7 +83,7 @@ class NewsPeer:
         self._buckets.setdefault(site, {})[index] = hash
 
     def note_gone(self, site: str, hashes: Hashes) -> None:
-        """Of a site only these are left: other buckets it does not keep, and lacks if they come again."""
+        """Forget all buckets of a site but these: it does not keep the others, and lacks them afterwards."""
         if (had := self._buckets.get(site)) is not None:
             for index in had.keys() - hashes.keys():
                 del had[index]
@@ -109,7 +109,7 @@ def as_told(bucket: NumberedBucket, may_come: tuple[str, ...]) -> NumberedBucket
 
 
 def in_controls(buckets: Iterable[NumberedBucket]) -> list[tuple[NumberedBucket, ...]]:
-    """As many together as go into one control; at least one, which may be empty."""
+    """The buckets, as many together as go into one control; at least one, which may be empty."""
     out: list[list[NumberedBucket]] = [[]]
     size = 0
     for bucket in buckets:

@@ -91,7 +91,7 @@ class Outlook:
         return self._own_wants.count if site == self._server else self.known_wants.count(site)
 
     def distances(self, want: Want) -> Mapping[str, int]:
-        """By peer, links from it to the nearest site that wants this; see `Interest.distances`."""
+        """Links from each peer to the nearest site that wants this, by peer; see `Interest.distances`."""
         return self._interest.distances(want)
 
     def ways(self, topic: str, mode: DeliveryMode, depth: int, hops: tuple[str, ...]) -> list[Way]:
@@ -101,7 +101,7 @@ class Outlook:
         return self.ways_to((mode, topic), depth, hops)
 
     def ways_to(self, want: Want, depth: int, hops: tuple[str, ...]) -> list[Way]:
-        """As `ways`, for what a message has to find at the end of its way."""
+        """Ways as of `ways`, for what a message has to find at the end of its way."""
         one = want[0] != "ALL"
         distances = self.distances(want)
         found = []

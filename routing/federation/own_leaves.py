@@ -63,7 +63,7 @@ class OwnLeaves:
         self._kept_back: set[int] = set()
 
     def set_secret(self, secret: bytes) -> None:
-        """By which salts are made: with another one all hashes are others."""
+        """Make the salts by this from now on: with another secret all hashes are others."""
         if secret == self._secret:
             return
         self._secret = secret
@@ -124,7 +124,7 @@ class OwnLeaves:
         self.is_changed = True
 
     def seal(self) -> bytes:
-        """From now on what is wanted now is said; its digest."""
+        """Say from now on what is wanted now; returns its digest."""
         hashes = dict(self.hashes)
         for index in self._stale:
             bucket = Bucket(tuple(self._leaves[index].values()))

@@ -30,7 +30,7 @@ class OwnWants:
         return len({name for _, name in self._count})
 
     def changed(self, target: Target) -> None:
-        """Subscriptions to a topic or a pattern have come or gone, or have other rights."""
+        """Look what is wanted of a topic or pattern, as subscriptions to it or their rights have changed."""
         wants = self._wanted(target)
         before = self._wants_of.pop(target, set())
         if wants:

@@ -67,7 +67,7 @@ def topic_allowed(patterns: tuple[str, ...], topic: str) -> bool:
 
 
 def some_allowed(patterns: tuple[str, ...], name: str) -> bool:
-    """As `topic_allowed`, of a topic, or of some of those that a pattern takes."""
+    """Whether a topic, or some of those that a pattern takes, may cross; see `topic_allowed`."""
     if is_pattern(name):
         return "#" in patterns or any(overlap(name, one) is not None for one in patterns)
     return topic_allowed(patterns, name)

@@ -47,7 +47,7 @@ class Pulling:
         topology.listeners.append(self._wants_changed)
 
     def nearer(self, found: Iterable[tuple[str, Want]]) -> None:
-        """These peers are new or nearer ways to these wants."""
+        """Send what is held for these wants to peers that are new or nearer ways to them."""
         for way, want in found:
             if want[0] == "SERVER":
                 self._custody.reached(want[1])
@@ -59,18 +59,18 @@ class Pulling:
                     self._destinations.pull(peer, topic)
 
     def said(self, wants: Iterable[Want]) -> None:
-        """News of this site says of these what is so: what was kept for that may go."""
+        """Send what was kept until news of this site says of these wants what is so."""
         for kind, name in wants:
             for topic in self._held(name) if kind == "ONE" else ():
                 self._custody.pull(topic)
 
     def all_waiting(self) -> None:
-        """What waits here may go, whatever it has waited for."""
+        """Send what waits here, whatever it has waited for."""
         for topic in list(self._custody.waiting):
             self._custody.pull(topic)
 
     def look(self) -> None:
-        """Links have changed, here or elsewhere."""
+        """Send what may go since links have changed, here or elsewhere."""
         known: dict[Want, Mapping[str, int]] = {}
         for topic in list(self._custody.waiting):
             self._pull_one(topic, known)

@@ -41,7 +41,7 @@ class RefusedNews:
         return number
 
     def note_answered(self, peer: str, number: int, *, taken: bool) -> None:
-        """A peer has taken what a control tells, or not."""
+        """Remember whether a peer has taken what a control tells."""
         site, parts = self._under_way.get(peer, {}).pop(number, ("", frozenset[int]()))
         if taken:
             self.note_has(peer, site, parts)
@@ -53,7 +53,7 @@ class RefusedNews:
                 self._changed(peer, site)
 
     def note_has(self, peer: str, site: str, parts: Iterable[int]) -> None:
-        """A peer has this, whoever has told it."""
+        """Note that a peer has this, whoever has told it."""
         refused = self._refused.get(peer)
         if refused is not None and site in refused:
             refused[site].difference_update(parts)
@@ -62,12 +62,12 @@ class RefusedNews:
                 self._changed(peer, site)
 
     def keep(self, site: str, hashes: Hashes) -> None:
-        """Of a site only these buckets are left."""
+        """Forget all buckets of a site that were refused but these."""
         for peer in list(self._refused):
             parts = self._refused[peer].get(site, set[int]())
             self.note_has(peer, site, parts.difference(hashes, (NEWS,)))
 
     def forget(self, site: str) -> None:
-        """Nothing is known of a site any more."""
+        """Forget a site of which nothing is known any more."""
         for peer in list(self._refused):
             self.note_has(peer, site, list(self._refused[peer].get(site, ())))

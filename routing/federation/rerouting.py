@@ -66,7 +66,7 @@ class Rerouting:
         self._unwanted: list[Entry] = []  # copies whose receipts may be known since
 
     def link_up(self, peer: str) -> None:
-        """A link is up: ask what its peer still sees to of what it has acknowledged."""
+        """Ask a peer whose link is up what it still sees to of what it has acknowledged."""
         self._come_up[peer] = deque(self._state.crossing.destined.values())
 
     def _compare(self) -> None:
@@ -98,7 +98,7 @@ class Rerouting:
             self._turns.changed((copy.entry.topic.name,))
 
     def peer_removed(self, peer: str) -> None:
-        """Whoever is no peer any more sees to nothing, and has nothing told."""
+        """Let others see to what a peer saw to that is none any more, and tell it nothing."""
         self._topology.links_changed()
         for copy in list(self._state.crossing.destined.values()):
             for open in copy.destinations.values():
@@ -106,7 +106,7 @@ class Rerouting:
             self._assigning.give(copy, copy.via(peer))
 
     def minute(self) -> None:
-        """A minute is over: where there was no way, there may be one now."""
+        """Look for ways again where there was none; called each minute."""
         self._minutes += 1
         self._turns.minute()
         self._itineraries.minute()
@@ -125,7 +125,7 @@ class Rerouting:
         self._turns.changed(topics)
 
     def reconsider(self) -> None:
-        """Links or wants may have changed: see that all destinations are on their way."""
+        """See that all destinations are on their way, as links or wants may have changed."""
         turns = self._turns
         if not (turns or self._unwanted or self._come_up):
             return
@@ -208,7 +208,7 @@ class Rerouting:
                 open.refused = ()
 
     def _give_up_waiting(self, copy: Copy) -> None:
-        """Who has no room for a copy, or no disk, is no way to others for now."""
+        """Let peers that have no room for a copy, or no disk, be no way for now."""
         for open in copy.destinations.values():
             peer = self._forwarding.peers.get(open.via)
             if peer is None or not peer.up or copy.unanswered(open.via) is None:

@@ -212,7 +212,7 @@ class Saying:
 
 
 def pieces(signed: SignedNews) -> float:
-    """As how many pieces news counts."""
+    """The number of pieces as which news counts."""
     return max(signed.size / PIECE_BYTES, 1.0)
 
 

@@ -26,7 +26,7 @@ class SeenThrough:
         self._count = 0
 
     def note(self, smuid: str, sites: frozenset[str], uncounted: frozenset[str]) -> None:
-        """All these sites that a copy was ever for have it; it may have been here before, for others.
+        """Remember that all sites that a copy was ever for have it; it may have been here before, for others.
 
         `uncounted`: those of them that nobody was asked to count.
         """

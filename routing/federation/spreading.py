@@ -136,7 +136,7 @@ class Spreading:
         self._saying.note_want(want, wanted)
 
     def note_rules(self, name: str, before: PeerRules) -> None:
-        """A link lets other things pass than `before`: what was hidden from the peer may be told now."""
+        """Tell a peer what was hidden from it, as its link lets other things pass than `before`."""
         self.note_links()
         was_cut = before.allow_in not in (EVERYTHING, self._peers[name].rules.allow_in)
         if was_cut and self._telling.is_open(name):
@@ -318,7 +318,7 @@ class Spreading:
         self._entered(before, news)
 
     def _entered(self, before: KnownNews | None, news: KnownNews) -> None:
-        """There is other news of a site than before."""
+        """Look what other news of a site changes."""
         self._telling.note_gone(news.statement.site)
         if before is None or _of_graph(before.statement) != _of_graph(news.statement):
             self._links_changed()
@@ -357,7 +357,7 @@ class Spreading:
         self._telling.look_whether_settled()
 
     def forget(self, now: float) -> None:
-        """Each minute: forget the sites of which nothing has come for too long, ask for what is lacking."""
+        """Forget sites of which nothing has come for too long, ask for what lacks; called each minute."""
         before = now - self._state.settings.news_kept_s
         self._forget(self._held.said_before(before))
         self._held.doubt_no_more(before)
@@ -381,12 +381,12 @@ class Spreading:
             self._telling.tell_held(peer, sites)
 
     def restore_wants(self, site: str, bucket: NumberedBucket) -> None:
-        """A bucket that the store holds, after the news of its site; one that is not of it is forgotten."""
+        """Take a bucket that the store holds, after the news of its site; forget one that is not of it."""
         self._held.restore_wants(site, bucket)
         self._wants_changed()
 
     def restore(self, news: KnownNews) -> None:
-        """What the store holds; `set_notary` is to look at it before there are links."""
+        """Take news that the store holds; `set_notary` is to look at it before there are links."""
         before = self.known.get(news.statement.site)
         self._held.restore(news)
         self._entered(before, news)

@@ -71,7 +71,7 @@ class NewsToPeers:
     # -- what peers have --------------------------------------------------------------------------
 
     def hear_known(self, now: float, peer: str, has: Collection[NewsVersion], *, more: bool) -> None:
-        """A peer has this; `more`: it goes on. Raises Refusal for what cannot be.
+        """Take what a peer has; `more`: it goes on. Raises Refusal for what cannot be.
 
         Of the sites that it names it has nothing else: so it also asks for what it lacks.
         """
@@ -100,23 +100,23 @@ class NewsToPeers:
             self._look_whether_settled(peer, link)
 
     def note(self, peer: str, site: str, version: Version) -> None:
-        """A peer has told news of a site, or says that it has it: so it does not refuse it."""
+        """Note that a peer has told news of a site, or says that it has it: so it does not refuse it."""
         self._links[peer].note(site, version)
 
     def note_bucket(self, peer: str, site: str, index: int) -> None:
-        """A peer has told a bucket of a site, so it has it."""
+        """Note that a peer has told a bucket of a site, so it has it."""
         self._links[peer].note_bucket(site, index, self._held.hashes(site)[index])
         self._refused.note_has(peer, site, (index,))
 
     def note_gone(self, site: str) -> None:
-        """Nobody keeps what a site wants no more, which has the same hash when it is wanted again."""
+        """Forget who has what a site wants no more, which has the same hash when it is wanted again."""
         hashes = self._held.hashes(site)
         for link in self._links.values():
             link.note_gone(site, hashes)
         self._refused.keep(site, hashes)
 
     def news_arrived(self, peer: str, number: int, *, taken: bool) -> None:
-        """A peer has acknowledged one `TellNews` or `TellWants`; `taken`: and would have it."""
+        """Note that a peer has acknowledged one `TellNews` or `TellWants`; `taken`: and would have it."""
         if (link := self._links.get(peer)) is not None:
             link.note_arrived()
             self._refused.note_answered(peer, number, taken=taken)
@@ -144,13 +144,11 @@ class NewsToPeers:
             if link.is_unsettled:
                 link.unsettle()
 
-    def tell_all(self, news: KnownNews) -> None:
-        """Tell all peers news that they have not got, and of its buckets those that they have not got."""
-        for peer in self._links:
-            self.tell(peer, [news])
-
     def tell(self, peer: str, some: Iterable[KnownNews]) -> None:
-        """As `tell_all`, one peer; nothing while it has not said what it has."""
+        """Tell a peer news that it has not got, and of its buckets those that it has not got.
+
+        Nothing while it has not said what it has.
+        """
         link = self._links[peer]
         if not link.is_open:
             return

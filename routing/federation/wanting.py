@@ -53,7 +53,7 @@ class Wanting:
             self._tell_whole(peer, knows_patterns=knows_patterns, opens=True)
 
     def settled(self, name: str) -> None:
-        """A peer has all the news that it would have: tell it what that does not explain."""
+        """Tell a peer that has all the news that it would have what that does not explain."""
         peer = self._peers.get(name)
         if peer is not None and peer.up and peer.wants_from_news:
             self._tell_whole(peer, knows_patterns=True, opens=False)
@@ -136,7 +136,7 @@ class Wanting:
         return len(told) - len(changes)
 
     def forgetting(self, site: str, is_doubted: bool) -> None:
-        """Of a site whose news is to be forgotten, keep what it wants as if peers had told it.
+        """Keep what a site wants whose news is to be forgotten, as if peers had told it.
 
         Of a peer always; of another where it may well be there, but is not attested any more.
         """

@@ -93,7 +93,7 @@ class Ways:
         self._bits = {peer: 1 << number for number, peer in enumerate(self.peers)}
 
     def towards(self, target: str, shut: Shut, *, up: bool, is_bounded: bool = True) -> Mapping[str, int]:
-        """As `beyond`, from all sites to one, of a message that comes to them with any depth.
+        """Links from all sites to one, as of `beyond`, of a message that comes to them with any depth.
 
         `is_bounded`: `depth_max` of links bounds it.
         """
@@ -204,7 +204,7 @@ class Ways:
         return within(distance, self.links.depth_max(self._server, peer))
 
     def places(self, peer: str) -> Mapping[str, int]:
-        """By site, its place in an order in which those that are reached over one link come together.
+        """The place of each site, by site, in an order in which those reached over one link come together.
 
         If all links were up; sites that only this one links with the peer have none.
         """
@@ -229,7 +229,7 @@ class Ways:
     def reach(
         self, topic: str, depth: int, *, up: bool = True, without: frozenset[str] = frozenset()
     ) -> Reach:
-        """Who can be reached by a message of a topic.
+        """The sites that can be reached by a message of a topic.
 
         Args:
             depth: of the copy at this site: sites that are further than that may be among those found, too.
@@ -295,7 +295,7 @@ class Ways:
         refused: Mapping[str, tuple[str, ...]] | None = None,
         first: Mapping[str, str] | None = None,
     ) -> Assigned:
-        """By peer, the targets that it is to see to; and those to which there is no way within depth.
+        """The targets that each peer is to see to, by peer; and those to which there is no way within depth.
 
         The latter are with a peer all the same if there is a way back: by a site that it came through.
 

@@ -26,6 +26,7 @@ only such things, so that old and new sites understand each other; a new major v
     agreement   what two HELLOs agree on; which of two connections is the link
     sender      numbers, window, what is unacknowledged
     receiver    what was handed to the router and not yet answered; acknowledgements in ranges
+    remembered  what texts that come again and again were read as
     forgery     what a peer may not claim about a message
 
 Source: routing contract 8.

@@ -156,7 +156,7 @@ class UnitReader:
         self._reader = FrameReader(_limits(message_bytes_max))
 
     def bound(self, message_bytes_max: int) -> None:
-        """Another bound holds from now on, for what has not been looked at of a unit that has begun, too."""
+        """Keep to another bound from now on, also in what has not been looked at of a unit that has begun."""
         if message_bytes_max != self._reader.limits.message_bytes_max:
             self._reader.limits = _limits(message_bytes_max)
 

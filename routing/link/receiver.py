@@ -1,6 +1,6 @@
 """The receiving half of a link: what the router has in hand, and the acknowledgements it owes.
 
-All of it is of one connection, which is a *session*: what came before the connection was lost and had no
+All of it is of one connection, which has a number: what came before the connection was lost and had no
 acknowledgement is still the peer's. It comes again, and the router knows a copy by its Smuid, on disk.
 
 Answers leave as ranges of numbers that came at the same moment and had the same outcome.
@@ -18,13 +18,13 @@ class LinkReceiver:
     """What one peer sends to this site.
 
     Attributes:
-        session: the link that there is or was last; numbers of different sessions are unrelated.
+        connection: the number of the one that there is or was last; what different ones number is unrelated.
     """
 
     def __init__(self, units_max: int) -> None:
         """`units_max`: units that may be unanswered at a time, transfers and controls each."""
         self._units_max = units_max
-        self.session = 0
+        self.connection = 0
         self._peer: tuple[str, int] | None = None
         self._in_hand: dict[int, int] = {}  # number -> when it came
         self._answers: dict[_Group, list[int]] = {}
@@ -39,21 +39,21 @@ class LinkReceiver:
         """Whether `take_answers` would give any."""
         return bool(self._answers)
 
-    def connected(self, site: str, boot: int, session: int) -> bool:
-        """A link is up. Returns whether the peer has restarted, or is another installation.
+    def connected(self, site: str, boot: int, connection: int) -> bool:
+        """Begin with a connection. Returns whether the peer has restarted, or is another installation.
 
-        `session` is given to no other link of this site, so that an answer which comes late is taken for none
-        of them, also where the peer was none for a while.
+        `connection` is the number of no other one of this site, so that an answer which comes late is taken
+        for none of them, also where the peer was none for a while.
         """
         restarted = self._peer != (site, boot)
         self._peer = (site, boot)
-        self.session = session
+        self.connection = connection
         self._in_hand.clear()
         self._answers.clear()
         return restarted
 
     def arrived(self, unit: Transfer | Control, now_us: int) -> None:
-        """The router is to be handed this unit. Raises UnitRefusal where it is not.
+        """Note a unit that the router is to be handed. Raises UnitRefusal where it is not.
 
         That is where the window is overrun, or where the number names a unit that is in hand already.
         """
@@ -67,17 +67,17 @@ class LinkReceiver:
         self._in_hand[number] = now_us
 
     def refused(self, number: int, reason: str, now_us: int) -> None:
-        """A unit with this number could not be read: it is denied, so that it does not come for ever."""
+        """Deny a unit with this number that could not be read, so that it does not come for ever."""
         self._answers.setdefault(("denied", now_us, reason), []).append(number)
 
     def answer(
-        self, session: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
+        self, connection: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
     ) -> None:
-        """The router has on disk what the outcome promises.
+        """Have these acknowledged: the router has on disk what the outcome promises.
 
-        What an earlier session brought is not acknowledged, since nobody remembers its numbers.
+        What an earlier connection brought is not acknowledged, since nobody remembers its numbers.
         """
-        if session != self.session:
+        if connection != self.connection:
             return
         for number in numbers:
             came_us = self._in_hand.pop(number, None)

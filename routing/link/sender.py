@@ -136,12 +136,12 @@ class LinkSender:
         return number
 
     def connected(self, window_units: int, window_bytes: int) -> None:
-        """A link is up; the window is the peer's."""
+        """Take the window of the peer, as a link is up."""
         self._window_units = max(window_units, 1)
         self._window_bytes = max(window_bytes, 1)
 
     def disconnected(self) -> list[Transfer]:
-        """The link is down: forget everything. Returns the unguaranteed copies that were not written."""
+        """Forget everything, as the link is down. Returns the unguaranteed copies that were not written."""
         waiting = [one.unit for lane in self._lanes for one in lane]
         for lane in self._lanes:
             lane.clear()

@@ -66,7 +66,7 @@ class Crossing:
         self.followed: dict[str, dict[str, Copy]] = {}
 
     def begin(self, copy: Copy) -> None:
-        """A copy that may cross links is held."""
+        """Enter a copy that may cross links and is held."""
         entry = copy.entry
         entry.flags |= CROSSES
         self.by_id[entry.id] = copy
@@ -103,7 +103,7 @@ class Crossing:
                 del self._held_from[copy.source, entry.topic.name]
 
     def follow(self, copy: Copy, site: str, *, in_turn: bool) -> None:
-        """A peer sees to a destination of this copy: what comes after it is to follow.
+        """Let what comes after this copy follow it to a destination that a peer sees to.
 
         `in_turn`: so do others that came before it, else it may be one among many.
         """
@@ -113,7 +113,7 @@ class Crossing:
             followed[site] = copy
 
     def followed_by(self, topic: str, sites: Iterable[str], besides: Copy) -> dict[str, str]:
-        """By destination, the peer that sees to the last copy of a topic, if one does, but for `besides`."""
+        """The peers that see to the last copy of a topic, by destination, if one does, but for `besides`."""
         followed = self.followed.get(topic)
         if not followed:
             return {}
@@ -125,7 +125,7 @@ class Crossing:
         return found
 
     def settle(self, copy: Copy, site: str) -> Open | None:
-        """A copy is not to be seen to for a destination any more, which is returned if it was open."""
+        """See to a destination of a copy no more; returns it if it was open."""
         open = copy.destinations.pop(site, None)
         if open is not None:
             self._follow_no_more(copy, site)

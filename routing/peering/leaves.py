@@ -130,7 +130,7 @@ def bucket_of(name: str) -> int:
 
 
 def hash_of(hashes: Iterable[bytes]) -> bytes:
-    """Of a bucket, by the hashes of its leaves; empty for an empty one."""
+    """The hash of a bucket, by the hashes of its leaves; empty for an empty one."""
     together = b"".join(sorted(hashes))
     if not together:
         return b""
@@ -138,7 +138,7 @@ def hash_of(hashes: Iterable[bytes]) -> bytes:
 
 
 def write_digest(hashes: Hashes, size: int = HASH_BYTES) -> bytes:
-    """Of all buckets: which are not empty, and `size` bytes of the hash of each of those."""
+    """The digest of all buckets: which are not empty, and `size` bytes of the hash of each of those."""
     mask = sum(1 << index for index in hashes)
     return mask.to_bytes(_MASK_BYTES, "big") + b"".join(hashes[index][:size] for index in sorted(hashes))
 
@@ -187,7 +187,7 @@ def _can_be(leaf: Leaf) -> bool:
 
 
 def merged(bucket: Bucket, known: Iterable[Leaf]) -> Bucket:
-    """With the names that are known, by other tellings, of what is hidden in it."""
+    """The bucket with the names that are known, by other tellings, of what is hidden in it."""
     if not bucket.hidden:
         return bucket
     named: Mapping[bytes, Leaf] = {leaf.hash: leaf for leaf in known}
@@ -202,7 +202,7 @@ def merged(bucket: Bucket, known: Iterable[Leaf]) -> Bucket:
 
 
 def told(bucket: Bucket, may_be_told: Callable[[Leaf], bool]) -> Bucket:
-    """With the hash alone of what may not be told."""
+    """The bucket with the hash alone of what may not be told."""
     leaves = tuple(filter(may_be_told, bucket.leaves))
     if len(leaves) == len(bucket.leaves):
         return bucket

@@ -30,8 +30,7 @@ class Removal(msgspec.Struct, frozen=True, gc=False):
 class Removals:
     """What has been removed, oldest first."""
 
-    def __init__(self, removals_max: int = REMOVALS_MAX) -> None:
-        self._removals_max = removals_max
+    def __init__(self) -> None:
         self._by_smuid: dict[str, Removal] = {}
         self._by_source: dict[str, dict[str, None]] = {}  # Smuids
         self._last_number = 0
@@ -58,7 +57,7 @@ class Removals:
 
     def make_room(self) -> str | None:
         """Drop one where there are too many; its Smuid, None where there are not."""
-        if len(self._by_smuid) <= self._removals_max:
+        if len(self._by_smuid) <= REMOVALS_MAX:
             return None
         most = max(self._by_source.values(), key=len)
         smuid = next(iter(most))

@@ -156,13 +156,13 @@ def _held_again() -> Column:
 
 
 def _no_longer_held_again() -> Column:
-    """It had ended before the first heartbeat, and once more by the last, so that it may be in the first."""
+    """Whether it had ended before the first heartbeat, and once more by the last: it may be in the first."""
     ended_again = f.col("ended_last_record").between(f.col("base_record") + 1, f.col("beat_record"))
     return ended_again & f.col("widened") & (f.col("ended_record") <= f.col("base_record"))
 
 
 def _may_have_been() -> Column:
-    """It came again with more depth, and whether it had ended before the first heartbeat is not known."""
+    """Whether it came again with more depth, and may have ended before the first heartbeat."""
     came_again = f.col("widened_record").between(f.col("base_record") + 1, f.col("beat_record"))
     before = f.coalesce(f.col("begun_record") <= f.col("base_record"), f.lit(True))
     return f.coalesce(came_again & before, f.lit(False))

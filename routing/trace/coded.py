@@ -94,7 +94,7 @@ def _crossing(level: Column) -> Column:
 
 
 def crossing() -> Column:
-    """Which crossing of its link a forwarded or received record tells of, from 1, as `hops` has it."""
+    """The crossing of its link that a forwarded or received record tells of, from 1, as `hops` has it."""
     level = f.size(f.coalesce("hops", f.array().cast("array<string>")))
     unnumbered = (f.col("event") == "forwarded") & (f.coalesce("mode", f.lit("")) == "ONE")
     unnumbered &= f.coalesce("crossing", f.lit(0)) == 0

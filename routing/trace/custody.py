@@ -169,7 +169,7 @@ def _cuts_short(copy: Column) -> Column:
 
 
 def _split_is_known(first: Column, server: Column) -> Column:
-    """Its own log has all that it handed on, and that it had the message once, or which crossing each was.
+    """Whether its own log has all that it handed on, and that it had it once, or which crossing each was.
 
     Where only others tell, it may have had the message back in records that are not there yet. Where it had
     the message several times and does not number the crossings of a link, several count as one.

@@ -24,13 +24,13 @@ def came_home() -> Column:
 
 
 def open_again() -> Column:
-    """It came home after its last end, or before its only one, which was that of its leaving."""
+    """Whether it came home after its last end, or before its only one, which was that of its leaving."""
     after = f.col("begun_last_record") > f.col("ended_last_record")
     return came_home() & (after | (_only_left() & _begun_twice() & _unbroken()))
 
 
 def left_once_or_twice() -> Column:
-    """Its first beginning is missing, and of its leavings one: the first, and it is held, or the second."""
+    """Whether its first beginning is missing, and one leaving: the first, and it is held, or the second."""
     return came_home() & _only_left() & ~_begun_twice() & ~open_again()
 
 
@@ -44,7 +44,7 @@ def _only_left() -> Column:
 
 
 def _unbroken() -> Column:
-    """No record is missing between the first and the last beginning or end of a copy."""
+    """Whether no record is missing between the first and the last beginning or end of a copy."""
     first = f.least("begun_record", "ended_record")
     last = f.greatest("begun_last_record", "ended_last_record")
     after_gaps = first >= f.col("complete_from")

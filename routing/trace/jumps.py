@@ -117,7 +117,7 @@ def _ways(by_us: float) -> tuple[float, ...]:
 
 
 def set_far(records: DataFrame, servers: Collection[str]) -> set[str]:
-    """Of `servers` those whose own log says that its clock was set, by more than links are torn by."""
+    """Those of `servers` whose own log says that its clock was set, by more than links are torn by."""
     far = 2 * BUCKET_US
     back, on = f.col("since_us") < -far, f.col("since_us") > f.col("silence_us") + far
     return {
@@ -126,7 +126,7 @@ def set_far(records: DataFrame, servers: Collection[str]) -> set[str]:
 
 
 def set_back(records: DataFrame, servers: Collection[str]) -> set[str]:
-    """Of `servers` those of which a record is earlier than the one before. Runs a job over their records."""
+    """Those of `servers` of which a record is earlier than the one before. Runs a job over their records."""
     earlier = _steps(records, servers).where("since_us < 0")
     return {row.server for row in earlier.select("server").distinct().collect()}
 
@@ -150,7 +150,7 @@ def _steps(records: DataFrame, servers: Collection[str]) -> DataFrame:
 
 
 def table(session: SparkSession, jumps: Sequence[Jump]) -> DataFrame:
-    """As anomalies: server, time_us, detail."""
+    """The jumps as anomalies: server, time_us, detail."""
     rows = [
         (
             one.server,

@@ -77,7 +77,7 @@ def hop_records(rows: Iterable[Mapping[str, Any]]) -> MessageRecords:
 def proofs(
     route: Mapping[str, Any], records: MessageRecords, logs: Mapping[str, Mapping[str, Any]]
 ) -> list[Proof]:
-    """For each copy of a route, as the table has it, what is proven, the worst first.
+    """What is proven of each copy of a route, as the table has it, the worst first.
 
     `records`: of the message; `logs`: rows of the table coverage, by server. Servers that have no copy, and
     records that cannot be read, are among them: there may be one.

@@ -23,9 +23,9 @@ ROWS_OF_RECORD: Final = 3
 """Hops, copies and deliveries that one record tells of, at most."""
 
 
-def born_us(smuid: str = "smuid") -> Column:
-    """Microseconds of birth, from the Smuid."""
-    uid = f.substring_index(f.col(smuid), "/", -1)
+def born_us() -> Column:
+    """Microseconds of birth, from the column `smuid`."""
+    uid = f.substring_index(f.col("smuid"), "/", -1)
     return f.conv(f.substring(uid, 1, 12), 16, 10).cast("long") * 1000
 
 

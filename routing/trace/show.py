@@ -114,7 +114,7 @@ def _rejected(hop: dict[str, Any]) -> str:
 
 
 def summary(shown: Console, found: dict[str, Any], out: str) -> None:
-    """The end of `smqpd trace run`."""
+    """Show what `smqpd trace run` has found, at its end."""
     messages, logs, balance = found["messages"], found["logs"], found["balance"]
     shown.print(
         plain(

@@ -1,8 +1,12 @@
-"""Files and modules that are named are there; types, and what tests share, have a name each."""
+"""Files and modules that are named are there; types, and what tests share, have a name each.
+
+And what functions are said to do is what they do, not when.
+"""
 
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -81,11 +85,58 @@ def test_files_that_documents_name_are_there() -> None:
     assert lost == set()
 
 
+LISTED: Final = re.compile(r"^ {0,4}(\w+)  +\S", re.MULTILINE)
+"""A module in the list of its package: its name without `.py`, and what it is for."""
+
+BESIDE: Final = re.compile(r"`(\w+)`")
+"""A module that is named in the line of another one."""
+
+
+def packages() -> list[str]:
+    """The folders of the product's packages."""
+    parts = ("daemon/", "routing/", "plugins/")
+    return sorted(
+        str(Path(name).parent) for name in ours() if name.startswith(parts) and name.endswith("/__init__.py")
+    )
+
+
+def modules_of(package: str) -> set[str]:
+    """The modules and packages in a package."""
+    inside = (Path(name).relative_to(package) for name in ours() if name.startswith(f"{package}/"))
+    parts = {path.parts[0].removesuffix(".py") for path in inside if path.suffix == ".py"}
+    return parts - {"__init__", "__main__"}
+
+
+def lists_of(package: str) -> list[str]:
+    """The paragraphs of a package's docstring that list modules of it."""
+    text = ast.get_docstring(parsed(f"{package}/__init__.py")) or ""
+    paragraphs = text.split("\n\n")
+    return [each for each in paragraphs if modules_of(package).intersection(LISTED.findall(each))]
+
+
+@pytest.mark.parametrize("package", packages())
+def test_a_package_that_lists_its_modules_lists_all_of_them_and_no_others(package: str) -> None:
+    listed = {name for each in lists_of(package) for name in LISTED.findall(each)}
+    beside = {name for each in lists_of(package) for name in BESIDE.findall(each)}
+    assert listed <= modules_of(package)
+    assert not listed or modules_of(package) <= listed | beside
+
+
+def test_each_part_of_the_daemon_lists_its_modules() -> None:
+    parts = {package for package in packages() if re.fullmatch(r"daemon/\w+", package)}
+    assert {package for package in parts if not lists_of(package)} == set()
+
+
+@cache
+def parsed(module: str) -> ast.Module:
+    return ast.parse((ROOT / module).read_text())
+
+
 @cache
 def types_in(module: str) -> list[str]:
     """The public classes of a module, and its aliases of types."""
     found = []
-    for node in ast.parse((ROOT / module).read_text()).body:
+    for node in parsed(module).body:
         if isinstance(node, ast.ClassDef):
             found.append(node.name)
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -135,3 +186,25 @@ def test_no_two_helpers_of_the_tests_share_a_name() -> None:
     shared = {name: files for name, files in found.items() if len(files) > 1 and not name.startswith("_")}
     shared.pop("main", None)  # of a file that is also a program
     assert shared == {}
+
+
+CIRCUMSTANCES: Final = ("It ", "It's ", "Its ", "Nothing ", "Nobody ", "No ", "They ")
+"""With which begins what is so when a function is called, in the place of what it does or returns."""
+
+
+def public_functions(tree: ast.Module | ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            yield node
+        elif isinstance(node, ast.ClassDef):
+            yield from public_functions(node)
+
+
+def test_functions_say_what_they_do_or_return() -> None:
+    assert [
+        f"{module}:{node.lineno} {node.name}"
+        for module in sorted(ours())
+        if module.endswith(".py") and module.startswith(("daemon/", "routing/", "plugins/"))
+        for node in public_functions(parsed(module))
+        if (ast.get_docstring(node, clean=False) or "").startswith(CIRCUMSTANCES)
+    ] == []

@@ -1,7 +1,5 @@
 """What one site knows of wants, and tells of them, without a router."""
 
-from typing import Any
-
 from routing.federation.interest import Interest
 from routing.federation.known_wants import KnownWants
 from routing.federation.nearest import NearestByNews
@@ -9,10 +7,10 @@ from routing.federation.telling import InterestToPeers
 from routing.federation.topology import Topology
 
 
-def alone(server: str, **bounds: Any) -> tuple[Interest, InterestToPeers]:
-    """Of a site that hears no news, and says none; `bounds` as of `Interest`."""
+def alone(server: str) -> tuple[Interest, InterestToPeers]:
+    """Of a site that hears no news, and says none."""
     nearest = NearestByNews(server, {}, Topology(server, {}, {}, KnownWants(server)))
-    interest = Interest(server, nearest, **bounds)
+    interest = Interest(server, nearest)
     return interest, InterestToPeers(
         interest, nearest, lambda peer, want: False, lambda peer: frozenset(), lambda peer, want: True
     )

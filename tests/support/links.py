@@ -171,7 +171,7 @@ class RecordingBroker:
     def transfer_arrived(self, arrived: Arrived) -> None:
         self.copies.append(arrived)
         self.order.append(arrived.transfer.topic)
-        self._answer(arrived.peer, arrived.session, arrived.transfer.number)
+        self._answer(arrived.peer, arrived.connection, arrived.transfer.number)
 
     def transfer_refused(self, peer: str, transfer: Transfer, message: Message | None, reason: str) -> None:
         self.refused.append((transfer, reason))
@@ -200,10 +200,10 @@ class RecordingBroker:
     async def input_room(self) -> None:
         await self.open.wait()
 
-    def _answer(self, peer: str, session: int, number: int) -> None:
+    def _answer(self, peer: str, connection: int, number: int) -> None:
         if self.answers and number:
             assert self.links is not None
-            self.links.acknowledge(peer, session, [number], "accepted")
+            self.links.acknowledge(peer, connection, [number], "accepted")
         self._note()
 
     def _note(self, line: str = "") -> None:

@@ -67,6 +67,6 @@ class Calls:
             await done(answer)
 
     def give_up(self) -> list[Done]:
-        """The session has ended: those who will not be answered any more."""
+        """Give up all calls, as the session has ended; returns those who will not be answered any more."""
         waiting, self._waiting = list(self._waiting.values()), {}
         return waiting

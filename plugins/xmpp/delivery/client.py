@@ -72,7 +72,7 @@ class Client(Sending):
         return not (self.held or self._read or self.unanswered or self.tasks or attached or assured)
 
     async def run(self) -> None:
-        """Until the session ends."""
+        """Carry out what the session tells, until it ends."""
         why = ""
         try:
             while events := await self.session.events():
@@ -180,7 +180,7 @@ class Client(Sending):
             self.quietly(self.session.give_back, [number], reason)
 
     def bounced(self, number: int) -> None:
-        """A notification has come back: nobody is there. Also one that counted as read is not finished."""
+        """Note that a notification came back: nobody is there. If it counted as read, it is not finished."""
         if number in self._read:
             self._read.remove(number)
             self.quietly(self.session.reached_nobody, [number])

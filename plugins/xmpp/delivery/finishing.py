@@ -27,7 +27,7 @@ class Finishing:
         self._some.set()
 
     def now(self) -> None:
-        """Something is about to be committed: what has been read goes with it."""
+        """Finish what has been read, as something is about to be committed, with which it goes."""
         clients, self._clients = self._clients, []
         for client in clients:
             client.finish()

@@ -37,7 +37,7 @@ class Looking:
         self._changed.set()
 
     def found(self, jid: str) -> None:
-        """A subscriber that was away has been heard of."""
+        """Note that a subscriber that was away has been heard of."""
         self._absence.seen(jid)
 
     async def run(self) -> None:

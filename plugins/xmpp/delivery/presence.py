@@ -85,7 +85,7 @@ def says_gone(stanza: Element) -> bool:
 
 
 def bounced(hub: PresencePort, stanza: Element) -> None:
-    """A notification has come back."""
+    """Take a notification that has come back: nobody is there, or it could not be sent."""
     client = hub.clients.get(stanza.get("from", ""))
     if client is None:
         return
@@ -100,7 +100,7 @@ def bounced(hub: PresencePort, stanza: Element) -> None:
 
 
 def seen(hub: PresencePort, jid: str) -> None:
-    """Something has come from a full JID: what waits for it, or for its bare JID, can be sent."""
+    """Note that something has come from a full JID: send what waits for it, or for its bare JID."""
     client = hub.clients.get(jid)
     if client is not None:
         client.seen_at = trio.current_time()
@@ -113,7 +113,7 @@ def seen(hub: PresencePort, jid: str) -> None:
 
 
 async def changed(hub: PresencePort, stanza: Element) -> None:
-    """A presence stanza. Source: RFC 6121 3, 4.3 and 4.5."""
+    """Take a presence stanza. Source: RFC 6121 3, 4.3 and 4.5."""
     jid, kind = stanza.get("from", ""), stanza.get("type", "")
     if kind in ("unavailable", "error"):
         if (client := hub.clients.get(jid)) is not None:
@@ -128,7 +128,7 @@ async def changed(hub: PresencePort, stanza: Element) -> None:
 
 
 def came_back(hub: PresencePort, jid: str) -> None:
-    """A subscriber is there (again). What keeps it out keeps it out: nobody waits for an answer."""
+    """Send to a subscriber that is there (again). What keeps it out keeps it out: nobody waits."""
     try:
         hub.client(jid).back()
     except (StanzaError, Refusal):

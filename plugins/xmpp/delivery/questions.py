@@ -50,6 +50,6 @@ class Questions:
         return True
 
     def lost(self) -> None:
-        """The stream has ended, and the answers with it."""
+        """End all questions: the stream has ended, and the answers with it."""
         for question in self._asked.values():
             question.ended.set()

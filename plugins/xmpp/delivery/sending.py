@@ -162,7 +162,7 @@ class Sending(Calls):
             self.quietly(self.session.commit, read)
 
     async def transferred(self, transfer: Transfer) -> None:
-        """The client has answered a request of urn:xmpp:qos."""
+        """Go on with a transfer of urn:xmpp:qos that the client has answered."""
         held = self.held.get(transfer.number)
         if held is None:
             return

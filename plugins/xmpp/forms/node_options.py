@@ -155,7 +155,7 @@ OPTIONS: Final[dict[str, _Option]] = {
 
 
 def values(options: NodeOptions) -> dict[str, str]:
-    """As the fields of a form have them."""
+    """The options, as the fields of a form have them."""
     return {
         field: _written(field, getattr(options, option.name)) for field, option in OPTIONS.items()
     } | FIXED
@@ -168,7 +168,7 @@ def _written(field: str, value: Any) -> str:
 
 
 def changed(options: NodeOptions, filled_in: dict[str, str]) -> NodeOptions:
-    """With what a form says of them; other fields are passed over. Raises StanzaError."""
+    """The options with what a form says of them; other fields are passed over. Raises StanzaError."""
     read = {
         OPTIONS[field].name: _read(field, value) for field, value in filled_in.items() if field in OPTIONS
     }
@@ -187,7 +187,7 @@ def _read(field: str, value: str) -> Any:
 
 
 def check_fixed(field: str, value: str) -> None:
-    """Whether a field that is the same for every node can be so. Raises StanzaError."""
+    """Check that a field that is the same for every node is left so. Raises StanzaError."""
     if field not in FIXED or same_value(value, FIXED[field]):
         return
     text = f"{field} can only be {FIXED[field] or 'empty'}"
@@ -211,7 +211,7 @@ def same_value(value: str, holds: str) -> bool:
 
 
 def fields(options: NodeOptions) -> list[Field]:
-    """To be filled in."""
+    """The fields of a form, to be filled in."""
     listed = []
     for var, value in values(options).items():
         option = OPTIONS.get(var)

@@ -87,7 +87,7 @@ def _read(text: str) -> NodeRecord:
 
 
 def written(record: NodeRecord) -> str:
-    """As it is kept. Raises StanzaError for more than there is room for."""
+    """The record as it is kept. Raises StanzaError for more than there is room for."""
     text = msgspec.json.encode(record).decode()
     if len(text.encode()) > ANNOTATION_BYTES_MAX:
         raise StanzaError("resource-constraint", "wait", "there is too much to keep of this node")

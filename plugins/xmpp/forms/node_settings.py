@@ -83,7 +83,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
         }
 
     def changed(self, values: dict[str, str]) -> "NodeSettings":
-        """With what a filled-in form says. Raises StanzaError."""
+        """The settings with what a filled-in form says. Raises StanzaError."""
         holds = self.values()
         for field, value in values.items():
             if field not in holds:
@@ -159,7 +159,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
         return None
 
     def form(self) -> Element:
-        """To be filled in by an owner."""
+        """The form of the settings, to be filled in by an owner."""
         holds = self.values()
         modes = {"ONE": "one subscriber", "ALL": "all", "MESSAGE": "as each says"}
         who = "Each item goes to one subscriber, which deletes it when done"

@@ -93,26 +93,26 @@ def by_collection(collection: str) -> Element:
 
 
 def retracted(node: str, item: str) -> Element:
-    """An item is gone for good."""
+    """The notification that an item is gone for good."""
     event = Element(_EVENT)
     SubElement(SubElement(event, _ITEMS, {"node": node}), f"{{{PUBSUB_EVENT}}}retract", {"id": item})
     return event
 
 
 def unlocked(node: str, item: str) -> Element:
-    """An item is no longer the subscriber's."""
+    """The notification that an item is no longer the subscriber's."""
     event = Element(_EVENT)
     SubElement(SubElement(event, _ITEMS, {"node": node}), f"{{{QUEUEING}}}unlock", {"id": item})
     return event
 
 
 def unsubscribed(node: str, jid: str) -> Element:
-    """A subscription was ended by somebody else than its subscriber."""
+    """The notification that a subscription was ended by somebody else than its subscriber."""
     return subscription(node, jid, "none")
 
 
 def subscription(node: str, jid: str, state: str) -> Element:
-    """A JID subscribes, or does no longer."""
+    """The notification that a JID subscribes, or does no longer."""
     event = Element(_EVENT)
     attributes = {"node": node, "jid": jid, "subscription": state}
     SubElement(event, f"{{{PUBSUB_EVENT}}}subscription", attributes)
@@ -120,7 +120,7 @@ def subscription(node: str, jid: str, state: str) -> Element:
 
 
 def configured(node: str, values: Mapping[str, str] | None) -> Element:
-    """A node has another configuration; None where it is not said which. Source: XEP-0060 8.2.5."""
+    """The notification of another configuration, without it for None. Source: XEP-0060 8.2.5."""
     event = Element(_EVENT)
     configuration = SubElement(event, f"{{{PUBSUB_EVENT}}}configuration", {"node": node})
     if values is not None:

@@ -33,7 +33,7 @@ class Page(msgspec.Struct):
 
     @classmethod
     def read(cls, parent: Element, *, backwards: bool = False) -> "Page":
-        """From the `<set/>` in `parent`, if there is one. Raises StanzaError."""
+        """The page that the `<set/>` in `parent` asks for, if there is one. Raises StanzaError."""
         asked = parent.find(_SET)
         if asked is None:
             return cls()

@@ -128,7 +128,7 @@ def _check_one_payload(item: Element) -> None:
 
 
 def check_sections(sections: list[Section], limits: Limits) -> None:
-    """The bounds that every front end keeps, lest another cannot read the message. Raises Refusal."""
+    """Check the bounds that every front end keeps, lest another cannot read the message. Raises Refusal."""
     if len(sections) > limits.sections_max:
         raise Refusal(Refusal.TOO_MANY, f"more than {limits.sections_max} sections")
     for section in sections:

@@ -49,7 +49,7 @@ class Access:
         return any(not each.leaving for each in self._registry.of_bare_to(bare_jid, node))
 
     def affiliation(self, bare_jid: str, node: str, record: NodeRecord) -> Affiliation:
-        """That of a bare JID, which may have no account."""
+        """The affiliation of a bare JID, which may have no account."""
         permitted = self._permitted(bare_jid, node, record)
         if permitted:
             return amounts_to(permitted)
@@ -117,7 +117,7 @@ class Access:
         return admission
 
     def check_may_retrieve(self, bare_jid: str, node: str, record: NodeRecord) -> None:
-        """Whether it may see what the node holds. Raises StanzaError. Source: XEP-0060 6.5.9."""
+        """Check that it may see what the node holds. Raises StanzaError. Source: XEP-0060 6.5.9."""
         if not self.may_receive(bare_jid, node, record):
             self.check_may_subscribe(bare_jid, node, record)
         elif self.admission(bare_jid, node, record) == "to be asked" and not self.subscribes(bare_jid, node):

@@ -68,7 +68,7 @@ class ItemHolders:
             self._holders.pop((node, item), None)
 
     def held_by(self, node: str, item: str, jid: str) -> ItemHolder | None:
-        """The asker's own, the oldest where two items have one id."""
+        """The holder that is the asker's own, the oldest where two items have one id."""
         for holder in self._holders.get((node, item), ()):
             if holder.jid == jid:
                 return holder

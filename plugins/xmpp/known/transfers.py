@@ -55,7 +55,7 @@ class Transfers:
         self._bytes: Counter[str] = Counter()
 
     def begin(self, transfer: Transfer, now: float) -> None:
-        """A request is being sent; it replaces an earlier one of the same delivery."""
+        """Note a request that is being sent; it replaces an earlier one of the same delivery."""
         self.forget(transfer.jid, transfer.number)
         self._open[transfer.id] = transfer
         self._by_delivery[transfer.jid, transfer.number] = transfer.id
@@ -67,12 +67,12 @@ class Transfers:
         heapq.heappush(self._due, (transfer.due_at, transfer.id))
 
     def phase(self, id: str, jid: str) -> str | None:
-        """Which answer is awaited; None where none is, from this JID."""
+        """The answer that is awaited; None where none is, from this JID."""
         transfer = self._open.get(id)
         return None if transfer is None or transfer.jid != jid else transfer.phase
 
     def answered(self, id: str, jid: str) -> Transfer | None:
-        """An answer has come; None where nobody waits for it, or where another JID answers."""
+        """End the transfer of an answer, and return it; None where nobody waits, or another JID answers."""
         transfer = self._open.get(id)
         if transfer is None or transfer.jid != jid:
             return None
@@ -80,7 +80,7 @@ class Transfers:
         return transfer
 
     def forget(self, jid: str, number: int) -> None:
-        """The delivery is no longer the receiver's."""
+        """Forget the request of a delivery that is no longer the receiver's."""
         id = self._by_delivery.pop((jid, number), None)
         if id is not None:
             self._bytes[jid] -= len(self._open.pop(id).stanza)
@@ -113,7 +113,7 @@ class Transfers:
         return self._due[0][0] if self._due else None
 
     def restart(self, now: float) -> None:
-        """A new stream: nobody knows what arrived over the old one."""
+        """Let all requests be due at once, on a new stream: nobody knows what arrived over the old one."""
         for transfer in self._open.values():
             transfer.due_at = now
             transfer.tries = 0

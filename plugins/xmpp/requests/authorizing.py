@@ -121,7 +121,7 @@ async def _begin(service: ServicePort, node: str, jid: str, waits: SubscriptionR
 
 
 def forget(service: ServicePort, node: str, jid: str) -> None:
-    """A request is settled, or taken back."""
+    """Forget a request to subscribe, which is settled, or taken back."""
     nodes = service.registry.requested.get(bare_of(jid), set())
     nodes.discard(node)
     if not nodes:
@@ -129,7 +129,7 @@ def forget(service: ServicePort, node: str, jid: str) -> None:
 
 
 async def take_back(request: Request, node: str, jid: str) -> bool:
-    """Whoever asked does so no longer; False where it did not ask."""
+    """Take back a request to subscribe; returns whether there was one."""
 
     def edit(record: NodeRecord) -> NodeRecord:
         requests = {each: waits for each, waits in record.requests.items() if each != jid}
@@ -155,7 +155,7 @@ def read_answer(message: Element) -> dict[str, str] | None:
 
 
 async def answered(service: ServicePort, message: Element, values: dict[str, str]) -> None:
-    """An owner's decision. Raises StanzaError, Refusal."""
+    """Carry out an owner's decision. Raises StanzaError, Refusal."""
     client = service.client(message.get("from", ""))
     node = check_topic(values.get(_NODE, ""))
     record = records.record(client.session, node)
@@ -165,7 +165,7 @@ async def answered(service: ServicePort, message: Element, values: dict[str, str
 
 
 async def get_pending(request: Request) -> None:
-    """The command that has what waits sent once more. Source: XEP-0060 8.7, XEP-0050."""
+    """Send what waits once more: the command for that. Source: XEP-0060 8.7, XEP-0050."""
     command = request.parent
     if command.get("node") != GET_PENDING or command.get("action", "execute") not in (
         "execute",

@@ -11,8 +11,9 @@ from routing.errors import Refusal
 
 
 async def begin(service: ServicePort, subscription: NodeSubscription, written: str, done: Done) -> None:
-    """In the place of what the JID, as it is `written`, had before; `done` is awaited with the answer.
+    """Begin a subscription in the place of what the JID, as it is `written`, had before.
 
+    `done` is awaited with the answer.
     Raises StanzaError and Refusal: `done` is not called.
     """
     node, jid = subscription.node, subscription.jid

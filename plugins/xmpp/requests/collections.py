@@ -36,7 +36,7 @@ _ASSOCIATE: Final = _OWNER + "collection"
 
 
 def check(action: Element) -> None:
-    """Whether this can be asked of the node that is named. Raises StanzaError where no collection has it."""
+    """Check that the node that is named can be asked this. Raises StanzaError where no collection can."""
     node = action.get("node", "")
     if action.tag == _ASSOCIATE:
         text = "which nodes a collection holds is said by its name, and by theirs"

@@ -91,7 +91,7 @@ FEATURES: Final = (
 
 
 async def info(service: ServicePort, iq: Element, query: Element) -> None:
-    """disco#info of the service, or of a node."""
+    """Answer disco#info of the service, or of a node."""
     node = query.get("node") or local_of(iq.get("to", ""))
     answer = DiscoInfo()
     if not node:
@@ -131,7 +131,7 @@ async def info(service: ServicePort, iq: Element, query: Element) -> None:
 
 
 def _history(service: ServicePort, node: str, record: NodeRecord) -> dict[str, str]:
-    """Who made a node, and who has to do with it. Source: XEP-0060 5.4."""
+    """The fields of a form that tell who made a node, and who has to do with it. Source: XEP-0060 5.4."""
     owners = beginning.owners(service, node, record)
     told = {
         "pubsub#creator": record.creator,
@@ -142,7 +142,7 @@ def _history(service: ServicePort, node: str, record: NodeRecord) -> dict[str, s
 
 
 async def things(request: Request) -> None:
-    """disco#items: the nodes that the asker has rights on, all or those of a collection; items of a node."""
+    """Answer disco#items: the nodes that the asker has rights on, all or a collection's; items of a node."""
     answer = DiscoItems()
     node = request.action.get("node")
     page = Page.read(request.action)

@@ -32,7 +32,7 @@ Listed = tuple[str, str]
 
 
 async def items(request: Request) -> None:
-    """`<items/>`: all, the newest, a page, or those that are named."""
+    """Answer `<items/>`: all, the newest, a page, or those that are named."""
     node = request.node
     topic = request.client.session.topic(node)
     request.service.access.check_may_retrieve(request.asker, node, record_of(topic))

@@ -29,7 +29,7 @@ def begin(session: Session, node: str, old: NodeSettings | None, new: NodeSettin
 
 
 async def create(request: Request) -> None:
-    """`<create/>`, with or without `<configure/>`."""
+    """Carry out `<create/>`, with or without `<configure/>`."""
     node = request.node if request.action.get("node") else _instant_node(request.client)
     session = request.client.session
     request.service.access.check_owner(request.asker, node, NodeRecord())
@@ -79,7 +79,7 @@ def known(request: Request) -> tuple[str, NodeRecord, NodeSettings]:
 
 
 async def configuration(request: Request) -> None:
-    """The form of a node's configuration."""
+    """Answer with the form of a node's configuration."""
     node, _, settings = known(request)
     answer = Element(f"{{{PUBSUB_OWNER}}}pubsub")
     SubElement(answer, f"{{{PUBSUB_OWNER}}}configure", {"node": node}).append(settings.form())
@@ -87,7 +87,7 @@ async def configuration(request: Request) -> None:
 
 
 async def configure(request: Request) -> None:
-    """A filled-in form; what is not in it stays as it was."""
+    """Carry out a filled-in form; what is not in it stays as it was."""
     node, _, old = known(request)
     values = submitted(request.action, NODE_CONFIG)
     if values is not None:
@@ -108,7 +108,7 @@ async def configure(request: Request) -> None:
 
 
 async def end_unlisted(request: Request, node: str) -> None:
-    """Whoever may not receive any more is told so, rather than nothing. Source: XEP-0060 8.9.2."""
+    """End the subscriptions of whoever may not receive any more, and tell so. Source: XEP-0060 8.9.2."""
     access, kept = request.service.access, records.record(request.client.session, node)
     for subscription in request.service.registry.of_node(node):
         if not access.may_receive(bare_of(subscription.jid), node, kept):
@@ -124,14 +124,14 @@ async def _end_unserved(request: Request, node: str, *, queue: bool) -> None:
 
 
 async def default_configuration(request: Request) -> None:
-    """The form of a node that is about to be made."""
+    """Answer with the form of a node that is about to be made."""
     answer = Element(f"{{{PUBSUB_OWNER}}}pubsub")
     SubElement(answer, f"{{{PUBSUB_OWNER}}}default").append(NodeSettings().form())
     await request.answer(answer)
 
 
 async def delete(request: Request) -> None:
-    """The node, its items and all subscriptions to it."""
+    """Delete the node, its items and all subscriptions to it."""
     node, record, _ = known(request)
     told = request.service.registry.of_node(node)
     for subscription in told:
@@ -146,7 +146,7 @@ async def delete(request: Request) -> None:
 
 
 async def purge(request: Request) -> None:
-    """All items of the node."""
+    """Remove all items of the node."""
     node, record, _ = known(request)
     await request.client.ask(request.client.session.purge, node)
     await request.answer()

@@ -47,8 +47,9 @@ async def subscriptions(request: Request) -> None:
 
 
 async def manage_subscriptions(request: Request) -> None:
-    """An owner ends subscriptions, or lets those begin that wait; others only their subscribers can begin.
+    """End subscriptions, or let those begin that wait, for an owner.
 
+    Others only their subscribers can begin.
     A bare JID stands for all its resources. What could not be done is sent back as it stands.
     Source: XEP-0060 8.8.2.
     """
@@ -76,7 +77,7 @@ async def _end(request: Request, subscriptions: list[NodeSubscription]) -> None:
 
 
 async def affiliations(request: Request) -> None:
-    """Those that owners have given; of who made the node, of the asker, of subscribers. By pages."""
+    """Answer with those that owners have given; of who made the node, the asker, subscribers. By pages."""
     node, record, _ = known(request)
     answer = Element(f"{{{PUBSUB_OWNER}}}pubsub")
     listed = SubElement(answer, f"{{{PUBSUB_OWNER}}}affiliations", {"node": node})
@@ -103,7 +104,7 @@ def _held(request: Request, node: str, jid: str, record: NodeRecord) -> str:
 
 
 async def modify_affiliations(request: Request) -> None:
-    """Those that can be are set, as far as the rights of the JIDs' accounts go; the others are sent back.
+    """Set those that can be, as far as the rights of the JIDs' accounts go; send the others back.
 
     Nobody takes a node from itself, so that each has an owner. Source: XEP-0060 8.9.2.
     """

@@ -1,4 +1,4 @@
-"""Publishing items, and ending or unlocking them. Source: XEP-0060 7.1 and 7.2, XEP-0254 2.2 to 2.4."""
+"""Publishing items. Source: XEP-0060 7.1, XEP-0254 2.2."""
 
 import uuid
 from contextlib import suppress
@@ -27,7 +27,7 @@ from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result_text
 from plugins.xmpp.known.identities import bare_of, local_of
 from plugins.xmpp.requests import collections, records
 from plugins.xmpp.requests.request import AskingClient, Request, ServicePort, node_of
-from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB, QUEUEING, SHIM
+from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB, SHIM
 from plugins.xmpp.wire.serializer import escape_attribute
 from routing.errors import Refusal
 from routing.message import INFINITE, Message, Section
@@ -39,7 +39,6 @@ ITEMS_MAX: Final = 100
 _ITEM: Final = f"{{{PUBSUB}}}item"
 _PUBLISH: Final = f"{{{PUBSUB}}}publish"
 _OPTIONS: Final = f"{{{PUBSUB}}}publish-options"
-_QUEUE_ITEM: Final = f"{{{QUEUEING}}}item"
 
 
 class Publication(msgspec.Struct):
@@ -158,7 +157,7 @@ async def _published(
 
 
 async def publish(request: Request) -> None:
-    """`<publish/>`; answered once all of its items are on disk, or none is."""
+    """Carry out `<publish/>`; answered once all of its items are on disk, or none is."""
     service, client = request.service, request.client
     node, items = _read_publish(service, request.parent, request.action, ITEMS_MAX)
     options = request.parent.find(_OPTIONS)

@@ -37,7 +37,7 @@ HELD_S: Final = 7 * 86_400.0
 
 
 async def request(service: ServicePort, iq: Element, child: Element) -> None:
-    """An IQ of the namespace."""
+    """Carry out an IQ of the namespace."""
     jid = iq.get("from", "")
     if iq.get("type") != "set":
         raise StanzaError("bad-request", "modify")

@@ -13,13 +13,13 @@ from plugins.xmpp.requests.request import AskingClient
 
 
 def begun(options: NodeOptions, creator: str) -> NodeRecord:
-    """Of a node that a JID makes now."""
+    """The record of a node that a JID makes now."""
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return NodeRecord(options=options, creator=bare_of(creator), created=now)
 
 
 def record(session: Session, node: str) -> NodeRecord:
-    """As it is now."""
+    """The record of a node as it is now."""
     return read_record(session.annotation(node))
 
 

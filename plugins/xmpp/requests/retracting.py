@@ -30,12 +30,12 @@ _ERRORS: Final = {
 
 
 async def retract(request: Request) -> None:
-    """`<retract/>`: by the subscriber that has the items, or by whoever may remove them."""
+    """Carry out `<retract/>`: by the subscriber that has the items, or by whoever may remove them."""
     await _settle(request, finished=True)
 
 
 async def unlock(request: Request) -> None:
-    """`<unlock/>`: the items go to the next subscriber."""
+    """Carry out `<unlock/>`: the items go to the next subscriber."""
     await _settle(request, finished=False)
 
 

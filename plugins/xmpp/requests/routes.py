@@ -70,7 +70,7 @@ COLD: Final[dict[tuple[str, str], RequestHandler]] = {
 
 
 async def question(service: ServicePort, iq: Element) -> None:
-    """An IQ of type get or set."""
+    """Answer an IQ of type get or set."""
     child = next(iter(iq), None)
     if child is None:
         raise StanzaError("bad-request", "modify")
@@ -120,7 +120,7 @@ async def _pubsub(service: ServicePort, iq: Element, pubsub: Element) -> None:
 
 
 async def message(service: ServicePort, stanza: Element) -> None:
-    """A message: `<pubsub><publish/></pubsub>` in it is published, and so is a message to `topic@component`.
+    """Publish what `<pubsub><publish/></pubsub>` in a message has, or a message to `topic@component`.
 
     A form in it may be an owner's answer to who asked to subscribe.
 

@@ -51,7 +51,7 @@ def _subscriber(request: Request, another: StanzaError) -> str:
 
 
 async def subscribe(request: Request) -> None:
-    """`<subscribe/>` with or without `<options/>`."""
+    """Carry out `<subscribe/>` with or without `<options/>`."""
     node, service = request.wanted, request.service
     if not request.action.get("jid"):
         raise StanzaError("bad-request", "modify", pubsub="invalid-jid")
@@ -192,7 +192,7 @@ def _find(request: Request, *, kind: str) -> tuple[list[NodeSubscription], str]:
 
 
 async def unsubscribe(request: Request) -> None:
-    """`<unsubscribe/>`; items that are still locked stay so until they are retracted or unlocked."""
+    """Carry out `<unsubscribe/>`; items that are locked stay so until they are retracted or unlocked."""
     node = request.wanted
     if await authorizing.take_back(request, node, request.action.get("jid", "")):
         await request.answer()
@@ -213,7 +213,7 @@ async def unsubscribe(request: Request) -> None:
 
 
 async def get_options(request: Request) -> None:
-    """The form of a subscription's options."""
+    """Answer with the form of a subscription's options."""
     [subscription, *_], jid = _find(request, kind="modify")
     answer = Element(f"{{{PUBSUB}}}pubsub")
     attributes = {"node": subscription.node, "jid": jid, "subid": subscription.subid}
@@ -225,7 +225,7 @@ async def get_options(request: Request) -> None:
 
 
 async def set_options(request: Request) -> None:
-    """A filled-in form; what is not in it stays as it was."""
+    """Carry out a filled-in form; what is not in it stays as it was."""
     found, _ = _find(request, kind="modify")
     values = submitted(request.action, SUBSCRIBE_OPTIONS)
     of_collection = found[0].is_collection
@@ -250,7 +250,7 @@ async def set_options(request: Request) -> None:
 
 
 async def default_options(request: Request) -> None:
-    """The form before anything is filled in."""
+    """Answer with the form of options before anything is filled in."""
     node = request.wanted if request.action.get("node") else ""
     of_collection = is_pattern(node)
     topic = request.client.session.topic(node) if node and not of_collection else None
@@ -262,7 +262,7 @@ async def default_options(request: Request) -> None:
 
 
 async def subscriptions(request: Request) -> None:
-    """Those of all resources of the asker, a page at a time."""
+    """Answer with those of all resources of the asker, a page at a time."""
     node = request.action.get("node")
     answer = Element(f"{{{PUBSUB}}}pubsub")
     listed = SubElement(answer, f"{{{PUBSUB}}}subscriptions", {"node": node} if node else {})
@@ -310,7 +310,7 @@ async def topics_of(session: Session, page: Page, pattern: str = "") -> list[Top
 
 
 async def affiliations(request: Request) -> None:
-    """The asker's own. Of all nodes, a page at a time."""
+    """Answer with the asker's own; of all nodes, a page at a time."""
     answer = Element(f"{{{PUBSUB}}}pubsub")
     node, session = request.action.get("node"), request.client.session
     listed = SubElement(answer, f"{{{PUBSUB}}}affiliations", {"node": node} if node else {})

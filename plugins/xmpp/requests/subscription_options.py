@@ -105,7 +105,7 @@ def _check_of_collection(field: str, value: str) -> None:
 def options_form(
     subscription: NodeSubscription | None, *, queue: bool, of_collection: bool = False
 ) -> Element:
-    """To be filled in."""
+    """The form of a subscription's options, to be filled in."""
     requests, level, accepts, lock = None, None, None, None
     if subscription is not None:
         requests, level, accepts = (
@@ -138,5 +138,5 @@ def options_form(
 
 
 def level_name(subscription: NodeSubscription) -> str:
-    """As the option says it."""
+    """The level of a subscription, as the option says it."""
     return "none" if subscription.level == "plain" else subscription.level

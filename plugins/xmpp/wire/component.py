@@ -57,7 +57,7 @@ Dial = Callable[[], Awaitable[trio.abc.Stream]]
 
 
 def tcp_connector(host: str, port: int, context: ssl.SSLContext | None) -> Dial:
-    """Connects to the server's component port; with TLS from the first byte where a context is given."""
+    """A dialler of the server's component port; with TLS from the first byte where a context is given."""
 
     async def connect() -> trio.abc.Stream:
         stream = await trio.open_tcp_stream(host, port)

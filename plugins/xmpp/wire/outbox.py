@@ -75,7 +75,7 @@ class StanzaOutbox:
         return b"".join(parts)
 
     def marked(self, id: str) -> None:
-        """A mark has come back: what was written before it has been read."""
+        """Settle what was written before a mark that has come back: it has been read."""
         if not self.mark_out or id != f"{MARK_PREFIX}{self._marks}":
             return
         self.mark_out = False

@@ -38,7 +38,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def escape_text(text: str) -> str:
-    """For between tags. Raises UnsendableError."""
+    """The text as it stands between tags. Raises UnsendableError."""
     if not _NOT_PLAIN_TEXT(text):
         return text
     if _FORBIDDEN(text):
@@ -47,7 +47,7 @@ def escape_text(text: str) -> str:
 
 
 def escape_attribute(text: str) -> str:
-    """For between single quotes. Raises UnsendableError."""
+    """The text as it stands between single quotes. Raises UnsendableError."""
     if not _NOT_PLAIN_ATTRIBUTE(text):
         return text
     if _FORBIDDEN(text):

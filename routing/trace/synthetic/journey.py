@@ -127,7 +127,7 @@ class MessageRun:
         self.write(now, site, event, due=due, expires_us=expires, **fields)
 
     def closed(self, site: int, record: HopRecord) -> None:
-        """One thing less to do at `site`; the record that leaves nothing to do ends the copy."""
+        """Count one thing less to do at `site`; the record that leaves nothing to do ends the copy."""
         self.open[site] -= 1
         if self.open[site] == 0 and self.truth.states[site] in ("held", "gone"):
             record.final = True
@@ -297,7 +297,7 @@ class MessageRun:
         self.closed(site, record)
 
     def answer(self) -> None:
-        """The receipt X/Y at the origin, once all is known."""
+        """Tell the receipt X/Y at the origin, once all is known."""
         truth = self.truth
         due = 1 if truth.mode == "ONE" else truth.due
         claimed = truth.committed

@@ -52,7 +52,7 @@ class SentUnits:
             self.told.append(unit.kind)
         return 0
 
-    def acknowledge(self, peer: str, session: int, numbers: list[int], outcome: str, reason: str) -> None:
+    def acknowledge(self, peer: str, connection: int, numbers: list[int], outcome: str, reason: str) -> None:
         self.told.append("acknowledgement")
         if outcome == "denied":
             self.denied.append(reason)

@@ -28,7 +28,7 @@ class ToldLinks:
         self.ended: list[str] = []
 
     def acknowledge(
-        self, peer: str, session: int, numbers: Iterable[int], outcome: str, reason: str = ""
+        self, peer: str, connection: int, numbers: Iterable[int], outcome: str, reason: str = ""
     ) -> None:
         self.told += ((number, outcome) for number in numbers)
 

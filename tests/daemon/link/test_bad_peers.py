@@ -299,7 +299,7 @@ async def test_an_answer_that_is_late_is_none_to_a_peer_that_was_removed_and_add
 ) -> None:
     good, zeta = PeerEntry(name="good"), PeerEntry(name="zeta")
     alpha.broker.answers = False
-    sessions = []
+    connections = []
     for count in (1, 2):
         alpha.links.set_peers({"good": good})
         alpha.links.set_peers({"good": good, "zeta": zeta})
@@ -307,10 +307,10 @@ async def test_an_answer_that_is_late_is_none_to_a_peer_that_was_removed_and_add
             await player.greet()
             await player.say_unit(sealed(1))
             await alpha.broker.until(lambda: len(alpha.broker.copies) == count)  # noqa: B023 # awaited here
-            sessions.append(alpha.broker.copies[-1].session)
+            connections.append(alpha.broker.copies[-1].connection)
             if count == 2:
-                alpha.links.acknowledge("zeta", sessions[0], [1], "accepted")
-                alpha.links.acknowledge("zeta", sessions[1], [1], "duplicate")
+                alpha.links.acknowledge("zeta", connections[0], [1], "accepted")
+                alpha.links.acknowledge("zeta", connections[1], [1], "duplicate")
                 assert await answers(player, 1) == [("duplicate", 1, "")]
     alpha.broker.answers = True
 

@@ -65,7 +65,7 @@ async def test_after_a_cut_the_links_repeat_nothing_and_late_answers_reach_nobod
         alpha.send("beta", "first")
         alpha.send("beta", "second")
         await beta.broker.until(lambda: len(beta.broker.copies) == 2)
-        session = beta.broker.copies[0].session
+        connection = beta.broker.copies[0].connection
         network.cut()
         await beta.broker.until(lambda: beta.log.count("up alpha") == 1)
         await wait_all_tasks_blocked()
@@ -73,10 +73,10 @@ async def test_after_a_cut_the_links_repeat_nothing_and_late_answers_reach_nobod
         assert (status.waiting, status.in_flight) == (0, 0)
         again = alpha.send("beta", "first", attempt=2)
         await beta.broker.until(lambda: len(beta.broker.copies) == 3)
-        beta.links.acknowledge("alpha", session, [1, 2, again], "accepted")
+        beta.links.acknowledge("alpha", connection, [1, 2, again], "accepted")
         await trio.sleep(100)
         assert alpha.broker.settled == []
-        beta.links.acknowledge("alpha", beta.broker.copies[2].session, [again], "accepted")
+        beta.links.acknowledge("alpha", beta.broker.copies[2].connection, [again], "accepted")
         await alpha.broker.until(lambda: alpha.broker.settled)
         [copied] = alpha.broker.settled
         assert isinstance(copied.unit, Transfer)

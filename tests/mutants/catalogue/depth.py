@@ -76,7 +76,7 @@ MUTATIONS: Final = [
     Mutation(
         name="a want that has gone is never forgotten",
         file="routing/federation/interest.py",
-        old="if distance is None or not 0 <= distance < self._distance_max:",
+        old="if distance is None or not 0 <= distance < DISTANCE_MAX:",
         new="if False:",
         tests=(
             "tests/routing/federation/test_interest.py::test_what_nobody_wants_any_more_is_forgotten_everywhere",

@@ -29,9 +29,9 @@ MUTATIONS = [
         tests=("tests/daemon/broker/test_federation.py::test_a_copy_is_acknowledged_once_it_is_on_disk",),
     ),
     Mutation(
-        name="an acknowledgement of an old link session is taken",
+        name="an acknowledgement of an old connection is taken",
         file="routing/link/receiver.py",
-        old="if session != self.session:",
+        old="if connection != self.connection:",
         new="if False:",
         tests=(
             "tests/routing/link/test_conversation.py::test_an_answer_that_comes_after_the_connection_was_lost_is_not_sent_on_the_next_one",

@@ -73,8 +73,11 @@ def wants(*names: str, distance: int | None = 0) -> list[InterestChange]:
     return [InterestChange("ALL", name, distance) for name in names]
 
 
-def test_a_peer_that_wants_too_much_is_heard_as_far_as_there_is_room() -> None:
-    interest, _ = alone("a", wants_max=2)
+def test_a_peer_that_wants_too_much_is_heard_as_far_as_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("routing.federation.interest.WANTS_MAX", 2)
+    interest, _ = alone("a")
     interest.hear("c", wants("x", "y", "z"))  # what another peer wants takes none of it
 
     def told(changes: list[InterestChange], *, whole: bool = False) -> set[str]:

@@ -1,5 +1,6 @@
 """Patterns that other sites want: told, pruned, and found by what is published."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -136,8 +137,9 @@ def test_peers_that_know_no_patterns_are_told_the_topics_that_there_are() -> Non
     assert [want for want in heard if want[0] == "ALL"] == []
 
 
-def test_a_peer_wants_no_more_patterns_than_it_may() -> None:
-    interest, _ = alone("a", patterns_max=2)
+def test_a_peer_wants_no_more_patterns_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("routing.federation.interest.PATTERNS_MAX", 2)
+    interest, _ = alone("a")
     told = [InterestChange("ALL", f"{name}.#", 0) for name in "wxyz"] + [InterestChange("ALL", "t", 0)]
     told.append(InterestChange("ALL", "a.#.b", 0))
     admitted = interest.admitted("b", told, whole=True)

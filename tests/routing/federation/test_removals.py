@@ -24,8 +24,9 @@ def test_what_is_too_old_is_forgotten() -> None:
     assert smuids(removals) == ["a/2"]
 
 
-def test_of_too_many_the_oldest_are_forgotten() -> None:
-    removals = Removals(removals_max=2)
+def test_of_too_many_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("routing.peering.removals.REMOVALS_MAX", 2)
+    removals = Removals()
     for number in range(4):
         removals.note(f"a/{number}", "t", at=0.0)
         removals.make_room()
@@ -86,8 +87,9 @@ def test_what_never_left_the_site_leaves_no_tombstone(depth: int, tombstones: in
     assert len(told(router)) == len(router._state.removed) == tombstones
 
 
-def test_who_tells_of_removals_without_end_drives_out_its_own() -> None:
-    removals = Removals(removals_max=4)
+def test_who_tells_of_removals_without_end_drives_out_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("routing.peering.removals.REMOVALS_MAX", 4)
+    removals = Removals()
     for number in range(2):
         removals.note(f"a/{number}", "t", at=0.0)
     dropped = []
@@ -99,7 +101,7 @@ def test_who_tells_of_removals_without_end_drives_out_its_own() -> None:
 
 
 def test_what_is_driven_out_is_taken_from_the_store(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(router._state.removed, "_removals_max", 2)
+    monkeypatch.setattr("routing.peering.removals.REMOVALS_MAX", 2)
     router.take()
     for number in range(3):
         assert router.federation.removing.hear(1.0, "b", f"b/018bcfe56800-1-{number}", "t")

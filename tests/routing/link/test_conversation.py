@@ -24,7 +24,7 @@ class Ends:
 
     def connect(self) -> None:
         self.sender.connected(*self.window)
-        self.receiver.connected("site", self.boot, self.receiver.session + 1)
+        self.receiver.connected("site", self.boot, self.receiver.connection + 1)
 
     def reconnect(self) -> list[Transfer]:
         dropped = self.sender.disconnected()
@@ -65,7 +65,7 @@ class Ends:
         return [name(unit) for unit in units]
 
     def answer(self, *numbers: int) -> None:
-        self.receiver.answer(self.receiver.session, numbers, "accepted")
+        self.receiver.answer(self.receiver.connection, numbers, "accepted")
 
     def take_answers(self) -> list[Settled]:
         settled: list[Settled] = []
@@ -200,11 +200,11 @@ def test_an_answer_that_comes_after_the_connection_was_lost_is_not_sent_on_the_n
     ends = Ends()
     number = ends.put("weather")
     ends.pass_on()
-    session = ends.receiver.session
+    connection = ends.receiver.connection
     ends.sender.disconnected()
     ends.answer(number)
     ends.connect()
-    ends.receiver.answer(session, [number], "accepted")
+    ends.receiver.answer(connection, [number], "accepted")
     assert ends.take_answers() == []
 
 
@@ -217,12 +217,12 @@ def test_a_number_that_a_peer_says_again_after_a_lost_connection_is_another_unit
     receiver = LinkReceiver(units_max=10)
     receiver.connected("site", 1, 1)
     receiver.arrived(unit, 5)
-    earlier = receiver.session
+    earlier = receiver.connection
     assert not receiver.connected("site", 1, 2)
     receiver.arrived(unit, 8)
     receiver.answer(earlier, [1], "accepted")
     assert receiver.take_answers(9) == []
-    receiver.answer(receiver.session, [1], "duplicate")
+    receiver.answer(receiver.connection, [1], "duplicate")
     [ack] = receiver.take_answers(9)
     assert (ack.outcome, ack.ranges, ack.received_us) == ("duplicate", ((1, 1),), 8)
 
@@ -240,13 +240,13 @@ def test_a_restarted_peer_numbers_anew_and_old_answers_do_not_reach_its_copies()
     ends = Ends()
     number = ends.put("weather")
     ends.pass_on()
-    old_session = ends.receiver.session
+    old_connection = ends.receiver.connection
     restarted = LinkSender(1_000, 10_000_000)
     ends.sender, ends.boot = restarted, 2
     ends.connect()
     assert ends.put("news") == number
     assert ends.pass_on() == ["news"]
-    ends.receiver.answer(old_session, [number], "accepted")
+    ends.receiver.answer(old_connection, [number], "accepted")
     assert ends.take_answers() == []
     ends.answer(number)
     assert settled_names(ends.take_answers()) == ["news"]
@@ -361,8 +361,8 @@ def test_a_peer_that_overruns_the_window_is_refused() -> None:
 
 def test_what_is_in_hand_from_a_lost_connection_takes_nothing_of_the_window() -> None:
     receiver = LinkReceiver(units_max=1)
-    for session, first in ((1, 1), (2, 3), (3, 5)):
-        receiver.connected("site", 1, session)
+    for connection, first in ((1, 1), (2, 3), (3, 5)):
+        receiver.connected("site", 1, connection)
         for number in (first, first + 1):
             receiver.arrived(Transfer(topic="a", wire=b"", number=number), 1)
     with pytest.raises(UnitRefusal, match="more units than the window allows"):
