@@ -25,7 +25,8 @@ ARRIVALS: Final = ("received", "duplicate", "depth", "loop", "denied")
 CROSSINGS_USUAL_MAX: Final = 12
 """Of one link, by one message of mode ONE: its way may lead back where ways change, but seldom twice.
 
-Sites slow it down at `routing.federation.custody.CROSSINGS_MAX`; one that comes near that shows that they disagree.
+Sites slow it down at `routing.federation.custody.CROSSINGS_MAX`; one that comes near that shows that they
+disagree.
 """
 
 
