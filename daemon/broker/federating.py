@@ -209,7 +209,7 @@ class Federating:
 
     def _acknowledge(self, d: AcknowledgeUnit) -> None:
         if self.links is not None:
-            self.links.acknowledge(d.peer, d.unit.session, [d.unit.number], d.outcome, d.reason)
+            self.links.acknowledge(d.peer, d.unit.connection, [d.unit.number], d.outcome, d.reason)
 
     def _tell_interest(self, d: TellInterest) -> None:
         if d.opens:
@@ -300,7 +300,9 @@ class Federating:
 
     def put_back(self, arrivals: list[Arrival]) -> None:
         """Defer copies that were taken, and for the first of which there was no room on the disk."""
-        left = [one for one in arrivals if one.unit and one.unit.session == self._connections.get(one.peer)]
+        left = [
+            one for one in arrivals if one.unit and one.unit.connection == self._connections.get(one.peer)
+        ]
         if left:
             self._deferred.put_back(left, self._clock.now())
 

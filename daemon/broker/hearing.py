@@ -57,7 +57,7 @@ class Hearing:
             text = f"{control.kind}: {error}"[:REASON_CHARACTERS_MAX]  # it may quote all that was told
             refusal = text.translate(CONTROL_CHARACTERS)
             self._refusals.log(peer, f"what {peer} told ({refusal})", "it makes no sense")
-        self._door.heard(peer, UnitId(arrived.session, control.number), refusal)
+        self._door.heard(peer, UnitId(arrived.connection, control.number), refusal)
 
     def _hear(self, peer: str, kind: str, payload: bytes) -> str:
         """Why what could be read is denied; "" where it is not."""

@@ -110,7 +110,9 @@ class Exchange:
             case Control():
                 self.receiver.arrived(unit, self._received_us)
                 connection = self.receiver.connection
-                self._port.control_arrived(ControlArrived(peer=self.peer, session=connection, control=unit))
+                self._port.control_arrived(
+                    ControlArrived(peer=self.peer, connection=connection, control=unit)
+                )
             case Acknowledge():
                 had_room = self.sender.has_room
                 for settled in self.sender.acknowledged(unit, self._received_us):

@@ -58,7 +58,7 @@ class ControlArrived(msgspec.Struct, frozen=True, kw_only=True):
     """What a peer's router says; acknowledged like a copy, once what it says is on disk."""
 
     peer: str
-    session: int
+    connection: int
     control: Control
 
 

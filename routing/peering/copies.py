@@ -186,9 +186,9 @@ class Seen(msgspec.Struct):
 
 
 class UnitId(msgspec.Struct, frozen=True):
-    """Names what a peer has sent, for the acknowledgement: the session of the link, and the number in it."""
+    """Names what a peer has sent, for the acknowledgement: the number of the connection, and that in it."""
 
-    session: int
+    connection: int
     number: int
 
 

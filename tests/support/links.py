@@ -180,7 +180,7 @@ class RecordingBroker:
     def control_arrived(self, arrived: ControlArrived) -> None:
         self.controls.append(arrived)
         self.order.append(arrived.control.kind)
-        self._answer(arrived.peer, arrived.session, arrived.control.number)
+        self._answer(arrived.peer, arrived.connection, arrived.control.number)
 
     def acknowledged(self, peer: str, settled: Settled) -> None:
         self.settled.append(settled)

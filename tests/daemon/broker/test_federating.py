@@ -158,7 +158,7 @@ async def test_a_question_that_comes_with_the_link_is_answered_once_the_link_has
     alpha.link_up()
     question = msgspec.json.encode(Ask("beta/1-1", Ping("alpha"), ("beta",), 5.0))
     control = Control(kind="ask", payload=question, number=1)
-    alpha.federating.control_arrived(ControlArrived(peer="beta", session=1, control=control))
+    alpha.federating.control_arrived(ControlArrived(peer="beta", connection=1, control=control))
     alpha.federating.carried_out()  # what was decided before the link came up
     assert alpha.links.told == []
     alpha.carry_out(alpha.router.take())
@@ -172,7 +172,7 @@ async def test_who_claims_the_name_of_this_site_elsewhere_is_in_the_log(
     alpha = Alpha()
     for number, payload in enumerate([b'{"remote":"192.0.2.9:4711"}', b'{"remote":"x\\nroot: all is well"}']):
         control = Control(kind="claimed", payload=payload, number=number)
-        alpha.federating.control_arrived(ControlArrived(peer="beta", session=1, control=control))
+        alpha.federating.control_arrived(ControlArrived(peer="beta", connection=1, control=control))
     assert "refused 192.0.2.9:4711 at beta: it claims the name of this site, alpha" in caplog.text
     assert "\nroot" not in caplog.text
 
@@ -208,7 +208,7 @@ async def test_a_peer_that_says_nonsense_is_told_what_this_site_logs(
     control = Control(
         kind=kind, payload=payload.replace(b'"query":1', b'"query":%d' % alpha.question), number=1
     )
-    alpha.federating.control_arrived(ControlArrived(peer="beta", session=1, control=control))
+    alpha.federating.control_arrived(ControlArrived(peer="beta", connection=1, control=control))
     alpha.carry_out(alpha.router.take())
     [told] = alpha.links.denied
     assert told.startswith(reason)
