@@ -140,9 +140,12 @@ def remove_(
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove it for good, and end its sessions; its subscriptions and messages stay until they expire."""
+    """Remove it for good, and end its sessions and subscriptions; what waits for these is lost.
+
+    `smqpd account disable` keeps both.
+    """
     _existing(read_settings(config), name)
-    sure(yes, f"Remove the account {name}?")
+    sure(yes, f"Remove the account {name}, its subscriptions, and what waits for them?")
     _say(name, change_accounts(config, f"Removed {name}.", lambda editor: editor.remove(name)), as_json)
 
 

@@ -146,7 +146,7 @@ class Operations(Protocol):
         """Give an account another password, as `add_account`. Sessions that are open stay."""
 
     async def remove_account(self, name: str, by: Actor, *, leave_nobody: bool = False) -> None:
-        """Remove it for good, and end its sessions; its subscriptions and messages stay until they expire.
+        """Remove it for good, and end its sessions and subscriptions; what waits for these is lost.
 
         Raises Refusal likewise.
         """

@@ -8,6 +8,7 @@ import pytest
 from daemon.terminal.failure import FAILED, REFUSED, USAGE
 from plugins.smqp.connection import ConnectionLost
 from routing.errors import Refusal
+from routing.options import SubscribeOptions
 from tests.support.process import daemon
 from tests.support.running import RunningSite, message
 
@@ -39,6 +40,18 @@ async def test_who_is_removed_is_logged_out(site: RunningSite) -> None:
         )
         with pytest.raises(ConnectionLost, match="disabled"):
             await anext(eve)
+
+
+async def test_with_an_account_its_subscriptions_go_and_with_one_that_is_disabled_they_stay(
+    site: RunningSite,
+) -> None:
+    async with daemon(site.config):
+        async with site.eve() as eve:
+            await eve.subscribe("weather", SubscribeOptions(durable=True))
+        await site.printed("account", "disable", "eve")
+        assert len((await site.asked("topic", "show", "weather"))["subscriptions"]) == 1
+        await site.printed("account", "remove", "eve", "--yes")
+        assert (await site.command("topic", "show", "weather"))[0] == FAILED
 
 
 async def test_a_token_is_printed_once_listed_and_revoked(site: RunningSite) -> None:
