@@ -17,7 +17,7 @@ class Grouping:
 
     Attributes:
         opened: those of which somebody may have what is first, who could not before.
-        left: names of topics that somebody has left, of whose groups other sites may have some now.
+        left: names of topics that somebody has left, of which other sites may have more now.
     """
 
     def __init__(self, matching: Matching, takers: Takers) -> None:
@@ -94,13 +94,10 @@ class Grouping:
         """Whether a message may go to another site: nobody has any of its group, or is here to take it."""
         queue, entry = self._of(entry)
         group = queue.group_of(entry)
-        return (group is None or group.is_free) and not self._is_attended(entry.topic)
+        return (group is None or group.is_free) and not self.is_attended(entry.topic)
 
-    def are_left(self, topic: Topic) -> bool:
-        """Whether a topic has groups that nobody is here to take."""
-        return isinstance(topic.shared, GroupedQueue) and not self._is_attended(topic)
-
-    def _is_attended(self, topic: Topic) -> bool:
+    def is_attended(self, topic: Topic) -> bool:
+        """Whether somebody is here who takes messages of mode ONE of a topic."""
         return any(each.accepts_one and each.attached for each in self._matching.subscribers(topic))
 
     def release(

@@ -244,6 +244,10 @@ class Matching:
         subscriptions = target.subscriptions.values()
         return any(each.accepts_one if mode == "ONE" else each.accepts_all for each in subscriptions)
 
+    def is_attended(self, target: Target) -> bool:
+        """Whether a session consumes messages of mode ONE from this very topic or pattern."""
+        return any(each.accepts_one and each.attached for each in target.subscriptions.values())
+
     def is_taken(self, topic: Topic, mode: DeliveryMode) -> bool:
         """Whether anybody takes messages of a mode of a topic."""
         return any(

@@ -32,7 +32,8 @@ class Subscribing:
     """Keeps the subscriptions of a site.
 
     Args:
-        target_changed: told of each topic or pattern whose subscriptions come, change or go.
+        target_changed: told of each topic or pattern whose subscriptions come, change or go, or to one of
+            which somebody is attached now, or nobody any more.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Subscribing:
         self, subscription: Subscription, consumer: Consumer, options: SubscribeOptions, now: float
     ) -> None:
         """Have a session consume from it; those that do stay only where they share it."""
+        was_attached = subscription.attached
         if not (options.shared and subscription.members):
             self._replace(subscription, now)
         key = subscription.target.name, options.name
@@ -90,6 +92,8 @@ class Subscribing:
         else:
             consumer.subscriptions[key] = subscription
             subscription.consumer = consumer
+        if not was_attached:
+            self._target_changed(subscription.target)
 
     def _begin(self, name: str, owner: str, options: SubscribeOptions, now: float) -> Subscription:
         state = self._state
@@ -264,6 +268,8 @@ class Subscribing:
         del consumer.subscriptions[held.target.name, held.options.name]
         self._note_use(subscription, now)
         self._deliveries.abandon(subscription, [held], now, why, lost=lost)
+        if not subscription.attached:
+            self._target_changed(subscription.target)
 
     def _replace(self, subscription: Subscription, now: float) -> None:
         """Another session takes it over from whoever consumes from it."""

@@ -33,7 +33,7 @@ from daemon.site.state_mark import INSTALLATION
 from daemon.system.private_files import replace
 from routing.federation.enquiry import Ping, Trace, Why
 from routing.names import check_topic, parse_smuid, server_name
-from routing.peering.news import DESTINATIONS
+from routing.peering.news import ATTACHED, DESTINATIONS
 
 if TYPE_CHECKING:  # a site without links does without HTTP/2
     from daemon.link.manager import LinkManager
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 REFUSED_SHOWN_MAX: Final = 10
 """Sites in the log whose news is no longer trusted, one by one."""
 
-IN_NEWS: Final[tuple[str, ...]] = (DESTINATIONS,)
+IN_NEWS: Final[tuple[str, ...]] = (DESTINATIONS, ATTACHED)
 """What this site says that it knows not only to its peers, but also to all sites, in its news."""
 
 _INSTALLATION_WORD: Final = r"[0-9a-f]{32}"

@@ -1,14 +1,15 @@
 """Mode ONE across sites: one custodian at every moment.
 
 The custodian gives the message to a subscription of its own that has credit; else it hands it to the nearest
-peer beyond which somebody takes messages of mode ONE, and forgets it only when that peer has it on disk;
-else it keeps it until somebody comes. While a handover is unanswered the message is offered to nobody: it
-may be the peer's already, and only the peer can say.
+peer beyond which somebody takes messages of mode ONE, first of all somebody who is attached (`ways_of_one`),
+and forgets it only when that peer has it on disk; else it keeps it until somebody comes. While a handover is
+unanswered the message is offered to nobody: it may be the peer's already, and only the peer can say.
 
 A site that nobody could take it at hands it also to a peer that had it before; one with subscriptions that
-are merely busy does not, or two busy sites would pass it to and fro. Nor does one that took it until now,
-while its news still says so: another such would send it here again. Nor does it go back to a peer that has
-not told yet, on a link that has come up, what it wants now.
+are merely busy does not, or two busy sites would pass it to and fro. One to whose subscriptions nobody is
+attached does so for who is attached elsewhere, and for nobody else, or two such would. Nor does one that took
+it until now, or where somebody was attached, while its news still says so: another such would send it here
+again. Nor does it go back to a peer that has not told yet, on a link that has come up, what it wants now.
 
 Where the next site on the way is down, the message waits for it, unless it can go round by a site that has
 not had it. A way back is taken only if it is the nearest of all, up or down: what is told of interest stays
@@ -24,7 +25,7 @@ So of each topic one is offered to it again now and then, and two more for each 
 room soon has them all, and one without is asked for little.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -33,6 +34,7 @@ from routing.delivery import Deliveries
 from routing.federation.forwarding import Forwarding
 from routing.federation.interest import Interest
 from routing.federation.peer import Peer
+from routing.federation.ways_of_one import WaysOfOne
 from routing.lifecycle import Lifecycle
 from routing.names import parse_address
 from routing.peering.copies import Answered, Copy, Forward, onward, within
@@ -40,6 +42,7 @@ from routing.peering.decisions import Send, StoreCopy
 from routing.queue import GONE, GROUPED, GUARANTEED, RECEIPT, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
+from routing.subscription import Topic
 
 CROSSINGS_MAX: Final = 16
 """Times that a message goes over one link at once: who may take it comes and goes, but seldom so often."""
@@ -64,16 +67,15 @@ class Custody:
         deliveries: Deliveries,
         receipts: Receipts,
         interest: Interest,
-        still_says: Callable[[str], bool],
+        ways: WaysOfOne,
     ) -> None:
-        """`still_says`: whether news says that this site takes messages of a topic, as it did."""
         self._state = state
         self._lifecycle = lifecycle
         self._receipts = receipts
         self._forwarding = forwarding
         self._deliveries = deliveries
         self._interest = interest
-        self._still_says = still_says
+        self._ways = ways
         self.waiting: dict[str, Mapping[str, int] | None] = {}
         self._denied: dict[tuple[str, str], dict[int, Copy]] = {}  # by peer and topic; some have ended since
         self._wandering: dict[
@@ -90,7 +92,7 @@ class Custody:
             return False
         if entry.flags & GROUPED and not self._state.grouping.may_leave(entry):
             return False
-        distances = self._distances(entry)
+        distances = self.distances(entry.topic)
         peer = self._nearest(copy, distances, again=again)
         if peer is None:
             topic = entry.topic.name
@@ -131,7 +133,7 @@ class Custody:
                 continue
             had_it = name in copy.hops
             if had_it and keeps is None:
-                keeps = self._state.matching.is_taken(topic, "ONE") or self._still_says(topic.name)
+                keeps = self._ways.keeps(topic)
             if had_it and keeps:
                 continue
             if had_it and not again and self._crossing(copy, name) > CROSSINGS_MAX:
@@ -153,9 +155,11 @@ class Custody:
         may_go = nearest.up and (nearest.has_told or nearest.name not in copy.hops)
         return nearest if may_go else None
 
-    def _distances(self, entry: Entry) -> Mapping[str, int]:
-        """By peer, links from it to the nearest site that takes a message, or whose account it is for."""
-        return self._interest.distances(self._forwarding.want_of(entry))
+    def distances(self, topic: Topic) -> Mapping[str, int]:
+        """By peer, links from it to where messages of a topic may go, or to the site of its account."""
+        if topic.is_system:
+            return self._interest.distances(("SERVER", parse_address(topic.name).server))
+        return self._ways.distances(topic)
 
     def acknowledged(self, copy: Copy, peer: str, answered: Answered, now: float) -> None:
         """Take a peer's answer to a handover: end the copy, which is the peer's now, or offer it again."""
@@ -245,7 +249,7 @@ class Custody:
         if found is None or first is None:
             self.waiting.pop(topic, None)
             return
-        distances = self.waiting[topic] = self._distances(first)
+        distances = self.waiting[topic] = self.distances(found)
         if not distances:
             return
         for entry in list(found.shared):
@@ -254,11 +258,11 @@ class Custody:
                 found.shared.take(entry)
 
     def pull_left(self) -> None:
-        """Hand over the groups that were kept for those who have left."""
+        """Hand over what was kept for those who have left."""
         left = self._state.grouping.left
         while left:
             topic = self._state.topics.get(left.pop())
-            if topic is not None and self._state.grouping.are_left(topic):
+            if topic is not None and not self._state.grouping.is_attended(topic):
                 self.pull(topic.name)
 
     def reached(self, server: str) -> None:

@@ -26,6 +26,7 @@ from routing.federation.telling import InterestToPeers
 from routing.federation.topology import Topology
 from routing.federation.turns import Turns
 from routing.federation.wanting import Wanting
+from routing.federation.ways_of_one import WaysOfOne
 from routing.federation.words import DestinationWords
 from routing.lifecycle import Lifecycle, advance
 from routing.message import DEPTH_UNLIMITED
@@ -121,21 +122,31 @@ class Federation:
             state, self.forwarding, receipts, self.topology, self.destinations.seen_through
         )
         self._own_wants = OwnWants(state.matching, self.interest, self.spreading)
+        ways_of_one = WaysOfOne(
+            peers,
+            state.matching,
+            self.interest,
+            nearest,
+            self._own_wants,
+            spreading.still_says,
+            spreading.tells_attached,
+        )
         self.outlook = Outlook(
             state.server,
             self.forwarding,
             self.interest,
+            state.matching,
+            ways_of_one,
             state.crossing,
             self.spreading,
             self._own_wants,
             Assignments(state.server, self._itineraries, self.topology, self.spreading.known),
         )
         self.custody = Custody(
-            state, lifecycle, self.forwarding, deliveries, receipts, self.interest, spreading.still_says
+            state, lifecycle, self.forwarding, deliveries, receipts, self.interest, ways_of_one
         )
         pulling = Pulling(
             state.crossing,
-            self.interest,
             nearest,
             self.topology,
             self._itineraries,

@@ -84,7 +84,10 @@ class Interest:
         """`distance` of every peer that knows one; empty for this site itself: ways to it are circles."""
         if want[0] == "SERVER" and want in self.own:
             return {}
-        by_news, told = self._nearest.distances(want), self.told(want)
+        return self.with_told(want, self._nearest.distances(want), self.told(want))
+
+    def with_told(self, want: Want, by_news: Mapping[str, int], told: Mapping[str, int]) -> Mapping[str, int]:
+        """Distances by news, and by what peers tell besides where that is nearer."""
         if not told or not by_news:
             return told or by_news
         nearer = {

@@ -7,14 +7,17 @@ falls into it, and of all others it is. A site that wants more than others keep 
 What is hidden in a bucket counts as not wanted. A site hides from a peer only what may not come from there,
 so a name is hidden from a site only where no way on which its messages could reach who wants it leads there:
 each of the sites on such a way would have told it.
+
+Of mode ONE it is known besides whose subscriptions somebody is attached to. A site that does not tell so, as
+one of an earlier version, passes for one where somebody is.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
-from routing.message import DeliveryMode
+from routing.message import MODES, DeliveryMode
 from routing.patterns import PatternTree, is_pattern, topic_matches
 from routing.peering.leaves import (
     BUCKETS,
@@ -33,7 +36,7 @@ from routing.peering.leaves import (
     read_digest,
     write_bucket,
 )
-from routing.peering.news import SiteNews
+from routing.peering.news import ATTACHED, SiteNews
 from routing.peering.wants import Want
 
 LEAVES_MAX: Final = 2_000_000
@@ -48,6 +51,12 @@ Taken = Literal["new", "more", "known", "unsigned", "misplaced", "too much"]
 """What became of a bucket: kept, as the first of its hash or with more names than were known; known already;
 not what its site has signed last, or with names that belong into others; more than is remembered."""
 
+_Said = tuple[str, str, str]
+"""What is said of a name, and of which peer where it is a rule."""
+
+_Kind = Literal["ALL", "ONE", "ATTACHED"]
+_KINDS: Final[tuple[_Kind, ...]] = get_args(_Kind)
+
 _NOBODY: Final[Mapping[str, None]] = {}
 
 
@@ -56,7 +65,7 @@ class Touched(msgspec.Struct):
 
     Attributes:
         names: topics and patterns that other sites want for mode ALL, or want no more.
-        names_for_one: the same for mode ONE.
+        names_for_one: the same for mode ONE; and those that somebody is attached to there now, or nobody.
         come: who wants some of them for mode ALL, and did not.
         buckets: numbers of those that have come, or are not here any more, of whichever site.
         rules: of links.
@@ -78,11 +87,14 @@ class _Site:
         buckets: as they are told and stored.
         hidden: the numbers of those in which something is hidden.
         alone: the site, as the only one that wants something.
+        tells_attached: it tells to what somebody is attached.
+        attached: as many of its leaves say so.
         was_whole: all its buckets were here when `KnownWants.take_touched` was called last.
     """
 
     __slots__ = (
         "alone",
+        "attached",
         "buckets",
         "hashes",
         "held",
@@ -91,6 +103,7 @@ class _Site:
         "limited",
         "patterns",
         "rules",
+        "tells_attached",
         "was_whole",
         "weight",
     )
@@ -102,11 +115,22 @@ class _Site:
         self.hidden: frozenset[int] = frozenset()
         self.alone: dict[str, None] = {site: None}
         self.was_whole = True
-        self.leaves = self.patterns = self.rules = self.weight = 0
+        self.tells_attached = False
+        self.leaves = self.attached = self.patterns = self.rules = self.weight = 0
         self.limited: frozenset[tuple[str, str]] = frozenset()
 
     def lacks(self, index: int) -> bool:
         return self.held.get(index) != self.hashes.get(index)
+
+    def said(self, leaves: Iterable[Leaf]) -> Iterable[_Said]:
+        """Each mode of a want by itself, to what somebody is attached, and rules of links."""
+        for leaf in leaves:
+            if leaf.kind in RULES or (leaf.kind == "ATTACHED" and self.tells_attached):
+                yield leaf.kind, leaf.name, leaf.peer
+            for mode in leaf.modes:
+                yield mode, leaf.name, leaf.peer
+                if mode == "ONE" and not self.tells_attached:
+                    yield "ATTACHED", leaf.name, leaf.peer
 
 
 class KnownWants:
@@ -115,12 +139,10 @@ class KnownWants:
     def __init__(self, server: str) -> None:
         self._server = server
         self._sites: dict[str, _Site] = {}
-        self._topics: dict[str, dict[str, dict[str, None]]] = {
-            "ALL": {},
-            "ONE": {},
-        }  # sites, by mode and topic
-        self._patterns: dict[str, PatternTree[dict[str, None]]] = {"ALL": PatternTree(), "ONE": PatternTree()}
-        self._found: dict[str, dict[str, Mapping[str, None]]] = {"ALL": {}, "ONE": {}}
+        # sites, by what they say, and topic
+        self._topics: dict[str, dict[str, dict[str, None]]] = {kind: {} for kind in _KINDS}
+        self._patterns: dict[str, PatternTree[dict[str, None]]] = {kind: PatternTree() for kind in _KINDS}
+        self._found: dict[str, dict[str, Mapping[str, None]]] = {kind: {} for kind in _KINDS}
         self._lacking: list[set[str]] = [set() for _ in range(BUCKETS)]  # whose bucket is not here
         self._touched = Touched()
         self._limited_touched: set[_Site] = set()
@@ -143,6 +165,14 @@ class KnownWants:
         found = self._found[mode].get(topic)
         return self._find(mode, topic) if found is None else found
 
+    def attached(self, topic: str) -> Mapping[str, None]:
+        """Those of whom it is known, of the sites that want a topic for mode ONE, that somebody is attached.
+
+        And those that do not tell. Otherwise as `wanting`.
+        """
+        found = self._found["ATTACHED"].get(topic)
+        return self._find("ATTACHED", topic) if found is None else found
+
     def unsure(self, topic: str) -> set[str]:
         """The sites that may want a topic, or not: a bucket of theirs that would tell is not here."""
         return self._lacking[bucket_of(topic)].union(*self._lacking[TOPIC_BUCKETS:])
@@ -157,11 +187,11 @@ class KnownWants:
         self._limited_touched.clear()
         return touched
 
-    def _find(self, mode: DeliveryMode, topic: str) -> Mapping[str, None]:
-        found: Mapping[str, None] = self._topics[mode].get(topic, _NOBODY)
-        for sites in self._patterns[mode].match(topic) if len(self._patterns[mode]) else ():
+    def _find(self, kind: _Kind, topic: str) -> Mapping[str, None]:
+        found: Mapping[str, None] = self._topics[kind].get(topic, _NOBODY)
+        for sites in self._patterns[kind].match(topic) if len(self._patterns[kind]) else ():
             found = {**found, **sites} if found else sites
-        remembered = self._found[mode]
+        remembered = self._found[kind]
         if len(remembered) >= FOUND_MAX:
             remembered.clear()
         remembered[topic] = found
@@ -175,15 +205,15 @@ class KnownWants:
 
     def is_taken_by_pattern(self, topic: str) -> bool:
         """Whether another site wants a pattern that takes a topic."""
-        return any(patterns.match(topic) for patterns in self._patterns.values())
+        return any(self._patterns[mode].match(topic) for mode in MODES)
 
     def wants_of(self, sites: Container[str]) -> Iterator[Want]:
         """What these sites are known to want; what several do as often. Costs a microsecond each."""
         for site, known in self._sites.items():
             for index in known.buckets if site in sites else ():
-                for kind, name, peer in _said(self._read(known, index).leaves):
-                    if not peer:
-                        yield "ALL" if kind == "ALL" else "ONE", name
+                for leaf in self._read(known, index).leaves:
+                    for mode in leaf.modes:
+                        yield "ALL" if mode == "ALL" else "ONE", leaf.name
 
     def tells(self, site: str) -> bool:
         """Whether a site says what it wants."""
@@ -208,7 +238,7 @@ class KnownWants:
     def count(self, site: str) -> int | None:
         """How many topics and patterns a site is known to want; None where it does not say what it wants."""
         known = self._sites.get(site)
-        return known.leaves - known.rules if known is not None else None
+        return known.leaves - known.rules - known.attached if known is not None else None
 
     def bucket(self, site: str, index: int) -> bytes:
         """The bucket as it was taken, with all names that are known; empty where it is not here."""
@@ -265,6 +295,7 @@ class KnownWants:
             for kind, is_limited in (("IN", link.limits_in), ("OUT", link.limits_out))
             if is_limited
         )
+        self._set_tells_attached(site, known, ATTACHED in statement.features)
         before, known.hashes = known.hashes, read_digest(statement.wants)
         emptied = []
         for index in before.keys() | known.hashes.keys():
@@ -276,6 +307,15 @@ class KnownWants:
                 emptied.append(index)
             self._note_lacking(site, known, index)
         return emptied
+
+    def _set_tells_attached(self, site: str, known: _Site, tells: bool) -> None:
+        """A site tells to what somebody is attached, or not: what is here of it may mean another thing."""
+        if tells == known.tells_attached:
+            return
+        leaves = [leaf for index in known.buckets for leaf in self._read(known, index).leaves]
+        was = set(known.said(leaves))
+        known.tells_attached = tells
+        self._change(site, known, was, set(known.said(leaves)))
 
     def take(self, site: str, index: int, data: bytes) -> Taken:
         """Take a bucket of a site. Raises Refusal where it is none."""
@@ -332,15 +372,15 @@ class KnownWants:
             and _fits(self._weight, more, LEAVES_MAX)
             and _fits(known.weight, more, SITE_LEAVES_MAX)
             and _fits(known.patterns, more_patterns, SITE_PATTERNS_MAX)
-            and self._has_room_for_patterns(site, before, bucket)
+            and self._has_room_for_patterns(site, known, before, bucket)
         )
 
-    def _has_room_for_patterns(self, site: str, before: Bucket, bucket: Bucket) -> bool:
-        """Of a pattern of each mode there is one, however many sites want it."""
+    def _has_room_for_patterns(self, site: str, known: _Site, before: Bucket, bucket: Bucket) -> bool:
+        """Of a pattern there is one for each mode, and for those attached, however many sites want it."""
         count = sum(map(len, self._patterns.values()))
-        if count + 2 * bucket.patterns <= PATTERNS_MAX:
+        if count + len(_KINDS) * bucket.patterns <= PATTERNS_MAX:
             return True
-        was, now = _patterns(before), _patterns(bucket)
+        was, now = _patterns(known, before), _patterns(known, bucket)
         come = sum(self._patterns[kind].get(name) is None for kind, name in now - was)
         gone = sum((self._patterns[kind].get(name) or {}).keys() == {site} for kind, name in was - now)
         return _fits(count, come - gone, PATTERNS_MAX)
@@ -361,14 +401,12 @@ class KnownWants:
     def _replace(self, site: str, known: _Site, index: int, data: bytes, bucket: Bucket) -> None:
         """Put a bucket in the place of the one that is here."""
         before = self._read(known, index)
-        was, now = set(_said(before.leaves)), set(_said(bucket.leaves))
-        for kind, name, peer in was - now:
-            self._leave(site, kind, name, peer)
-        for kind, name, peer in now - was:
-            self._enter(known, site, kind, name, peer)
+        self._change(site, known, set(known.said(before.leaves)), set(known.said(bucket.leaves)))
         known.leaves += len(bucket.leaves) - len(before.leaves)
         known.rules += sum(bool(leaf.peer) for leaf in bucket.leaves)
         known.rules -= sum(bool(leaf.peer) for leaf in before.leaves)
+        known.attached += sum(leaf.kind == "ATTACHED" for leaf in bucket.leaves)
+        known.attached -= sum(leaf.kind == "ATTACHED" for leaf in before.leaves)
         known.patterns += bucket.patterns - before.patterns
         more = bucket.weight - before.weight
         known.weight += more
@@ -381,6 +419,13 @@ class KnownWants:
             known.hidden -= {index}
         if data:
             known.buckets[index], known.held[index] = data, known.hashes[index]
+
+    def _change(self, site: str, known: _Site, was: set[_Said], now: set[_Said]) -> None:
+        """A site says this now of some names, and said that before."""
+        for kind, name, peer in was - now:
+            self._leave(site, kind, name, peer)
+        for kind, name, peer in now - was:
+            self._enter(known, site, kind, name, peer)
 
     def _enter(self, known: _Site, site: str, kind: str, name: str, peer: str) -> None:
         if peer:
@@ -439,16 +484,9 @@ class KnownWants:
         self._found[kind].pop(name, None)
 
 
-def _said(leaves: Iterable[Leaf]) -> Iterable[tuple[str, str, str]]:
-    """Each mode of a want by itself, and rules of links."""
-    for leaf in leaves:
-        for kind in (leaf.kind,) if leaf.kind in RULES else leaf.modes:
-            yield kind, leaf.name, leaf.peer
-
-
-def _patterns(bucket: Bucket) -> set[tuple[str, str]]:
-    """Those that are wanted, by mode."""
-    return {(kind, name) for kind, name, peer in _said(bucket.leaves) if not peer and is_pattern(name)}
+def _patterns(known: _Site, bucket: Bucket) -> set[tuple[str, str]]:
+    """Those that are wanted, by mode, and those that somebody is attached to."""
+    return {(kind, name) for kind, name, peer in known.said(bucket.leaves) if not peer and is_pattern(name)}
 
 
 def _fits(count: int, more: int, at_most: int) -> bool:

@@ -21,7 +21,7 @@ from routing.federation.topology import Topology
 from routing.federation.ways import NOBODY
 from routing.patterns import is_pattern
 from routing.peering.leaves import TOPIC_BUCKETS, bucket_of
-from routing.peering.wants import KINDS, Want, WantKind, is_of_pattern
+from routing.peering.wants import KINDS, Said, Want, WantKind, is_of_pattern
 
 FOUND_MAX: Final = 256
 """Remembered of each bucket of topics, and of servers."""
@@ -73,7 +73,7 @@ class NearestByNews:
         self._from_peers: dict[tuple[str, WantKind], Mapping[str, int]] = {}
         self._had_rules = False  # links, when these were looked at
         self._seen: dict[str, _Seen] = {}  # by peer, when `moved` was asked last
-        self._found: list[dict[Want, dict[str, int]]] = [{} for _ in range(TOPIC_BUCKETS + 1)]
+        self._found: list[dict[Said, dict[str, int]]] = [{} for _ in range(TOPIC_BUCKETS + 1)]
         topology.listeners.append(self._wants_changed)
 
     def distances(self, want: Want) -> Mapping[str, int]:
@@ -84,20 +84,34 @@ class NearestByNews:
         kind, name = want
         if is_of_pattern(want):
             return self._distances(want, self._wanting(want))
-        if self._version != self._topology.version:
-            self._version = self._topology.version
-            for remembered in self._found:
-                remembered.clear()
-        remembered = self._found[_SERVERS if kind == "SERVER" else bucket_of(name)]
+        remembered = self._remembered(_SERVERS if kind == "SERVER" else bucket_of(name))
         found = remembered.get(want)
         if found is None:
-            if len(remembered) >= FOUND_MAX:
-                remembered.clear()
             wanting = self._wanting(want)
             if kind == "ALL":
                 wanting = self._topology.wants.unsure(name).union(wanting)
             found = remembered[want] = self._distances(want, wanting)
         return found
+
+    def to_attached(self, topic: str) -> Mapping[str, int]:
+        """Distances as of `distances`, of mode ONE, to sites alone where somebody is attached."""
+        remembered = self._remembered(bucket_of(topic))
+        found = remembered.get(("ATTACHED", topic))
+        if found is None:
+            attached = self._topology.wants.attached(topic)
+            found = remembered["ATTACHED", topic] = self._distances(("ONE", topic), attached)
+        return found
+
+    def _remembered(self, bucket: int) -> dict[Said, dict[str, int]]:
+        """What has been found of a bucket and holds still, with room for more."""
+        if self._version != self._topology.version:
+            self._version = self._topology.version
+            for each in self._found:
+                each.clear()
+        remembered = self._found[bucket]
+        if len(remembered) >= FOUND_MAX:
+            remembered.clear()
+        return remembered
 
     def distances_without(self, want: Want, sites: Container[str]) -> Mapping[str, int]:
         """Distances as of `distances`, if these sites did not want it."""

@@ -15,6 +15,8 @@ from routing.federation.interest import Interest
 from routing.federation.own_wants import OwnWants
 from routing.federation.peer import Peer
 from routing.federation.spreading import Spreading
+from routing.federation.ways_of_one import WaysOfOne
+from routing.matching import Matching
 from routing.message import DEPTH_UNLIMITED, DeliveryMode
 from routing.names import is_system_topic, parse_address
 from routing.peering.copies import Copy, onward, within
@@ -30,6 +32,7 @@ DOWN: Final = (LINK_DOWN, DOWN_UNWANTED, DOWN_UNTOLD)
 
 UNTOLD: Final = "the link has just come up: what is wanted there is not known yet"
 UNWANTED: Final = "nobody there wants it"
+UNATTENDED: Final = "nobody who wants it there is attached"
 BARRED: Final = "topic rules or depth_max of a link keep it from who wants it there"
 NO_WAY: Final = "no way to it is known there"
 COME_FROM_THERE: Final = "it has come from there"
@@ -65,6 +68,8 @@ class Outlook:
         server: str,
         forwarding: Forwarding,
         interest: Interest,
+        matching: Matching,
+        ways_of_one: WaysOfOne,
         crossing: Crossing,
         spreading: Spreading,
         own_wants: OwnWants,
@@ -78,6 +83,8 @@ class Outlook:
         self.has_room = forwarding.has_room
         self.would_hold = forwarding.would_hold
         self._interest = interest
+        self._matching = matching
+        self._ways_of_one = ways_of_one
         self._own_wants = own_wants
         self._server = server
 
@@ -103,13 +110,15 @@ class Outlook:
     def ways_to(self, want: Want, depth: int, hops: tuple[str, ...]) -> list[Way]:
         """Ways as of `ways`, for what a message has to find at the end of its way."""
         one = want[0] != "ALL"
-        distances = self.distances(want)
+        wanted = distances = self.distances(want)
+        if want[0] == "ONE":
+            distances = self._ways_of_one.distances(self._matching.find(want[1]))
         found = []
         for name, peer in sorted(self.peers.items()):
             distance = 0 if peer.rules.flood and not one else distances.get(name)
             why = _why_not(peer, want, distance, onward(depth), hops)
             if why == UNWANTED:
-                why = self._why_unwanted(peer, want)
+                why = UNATTENDED if name in wanted else self._why_unwanted(peer, want)
             found.append(Way(name, None if why else onward(depth), why))
         return _nearest(found, distances) if one else found
 

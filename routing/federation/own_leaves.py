@@ -6,10 +6,11 @@ site passes for one that wants each topic that falls into it, and says of all ot
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
+from typing import Final
 
 from routing.federation.interest_peer import EVERYTHING
 from routing.message import MODES
-from routing.patterns import is_pattern
+from routing.patterns import is_pattern, subscription_takes
 from routing.peering.copies import PeerRules
 from routing.peering.leaves import (
     BUCKET_BYTES_MAX,
@@ -28,10 +29,15 @@ from routing.peering.leaves import (
     write_bucket,
     write_digest,
 )
-from routing.peering.wants import Want
+from routing.peering.wants import Said, Want
 
-_Said = tuple[str, str]
-"""A name, and the peer whose rule it is with what the rule is for; of wants the second is empty."""
+_Key = tuple[str, str]
+"""A name, and the peer whose rule it is with what the rule is for; of wants the second is empty, and that
+somebody is attached is of one of its own."""
+
+_ATTACHED: Final = "ATTACHED"
+_TO_ONE: Final = ("ONE", _ATTACHED)
+"""By which messages of mode ONE come here."""
 
 
 class OwnLeaves:
@@ -41,21 +47,20 @@ class OwnLeaves:
         hashes: of the buckets, as they were sealed.
         unsealed: what is wanted since.
         gone: what was wanted when they were sealed, and is not any more.
-        gone_patterns: those of mode ONE among them.
-        is_changed: there is something to be sealed.
-        has_new_rules: some of that are rules of links.
+        has_new_rules: there are other rules of links than were sealed.
     """
 
     def __init__(self) -> None:
         self.hashes: Hashes = {}
-        self.unsealed: set[Want] = set()
-        self.gone: set[Want] = set()
-        self.gone_patterns: set[str] = set()
-        self.is_changed = self.has_new_rules = False
+        self.unsealed: set[Said] = set()
+        self.gone: set[Said] = set()
+        self.has_new_rules = False
+        self._gone_patterns: set[Said] = set()  # by which messages of mode ONE came
+        self._has_new_secret = False
         self._secret = b""
         self._kinds: dict[str, set[str]] = {}  # modes, by name
         self._rules: dict[str, PeerRules] = {}
-        self._leaves: list[dict[_Said, Leaf]] = [{} for _ in range(BUCKETS)]
+        self._leaves: list[dict[_Key, Leaf]] = [{} for _ in range(BUCKETS)]
         self._stale: set[int] = set()
         self._sealed: list[bytes] = [b""] * BUCKETS
         self._weights = [0] * BUCKETS
@@ -70,23 +75,35 @@ class OwnLeaves:
         for index, leaves in enumerate(self._leaves):
             for key, leaf in leaves.items():
                 leaves[key] = self._leaf(leaf.kind, leaf.name, leaf.peer)
-            self._touch(index)
+            self._stale.add(index)
+        self._has_new_secret = True
 
-    def set_want(self, want: Want, wanted: bool) -> None:
-        """Note whether this site wants something."""
-        mode, name = want
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is something to be sealed; not where what had changed is as it was."""
+        return bool(self.unsealed or self.gone) or self.has_new_rules or self._has_new_secret
+
+    def set_want(self, said: Said, wanted: bool) -> None:
+        """Note whether this site wants something, or whether somebody is attached to what it wants."""
+        kind, name = said
+        now, before = (self.unsealed, self.gone) if wanted else (self.gone, self.unsealed)
+        if said in before:
+            before.discard(said)
+        else:
+            now.add(said)
+        if kind in _TO_ONE and is_pattern(name):
+            (self._gone_patterns.add if said in self.gone else self._gone_patterns.discard)(said)
+        if kind == _ATTACHED:
+            self._put((name, kind), self._leaf(kind, name) if wanted else None)
+        else:
+            self._set_mode(kind, name, wanted)
+
+    def _set_mode(self, mode: str, name: str, wanted: bool) -> None:
         kinds = self._kinds.setdefault(name, set())
         if wanted:
             kinds.add(mode)
         else:
             kinds.discard(mode)
-        now, before = (self.unsealed, self.gone) if wanted else (self.gone, self.unsealed)
-        if want in before:
-            before.discard(want)
-        else:
-            now.add(want)
-        if want[0] == "ONE" and is_pattern(name):
-            (self.gone_patterns.add if want in self.gone else self.gone_patterns.discard)(name)
         if not kinds:
             del self._kinds[name]
             self._put((name, ""), None)
@@ -111,17 +128,21 @@ class OwnLeaves:
         salt = blake2b(said, digest_size=SALT_BYTES, key=self._secret[:64], person=b"smqpd salt").digest()
         return Leaf(kind, name, salt, peer)
 
-    def _put(self, key: _Said, leaf: Leaf | None) -> None:
+    def is_gone(self, topic: str) -> bool:
+        """Whether some of what was said when they were sealed brings messages of mode ONE, and is not so."""
+        if not self.gone:
+            return False
+        if any((kind, topic) in self.gone for kind in _TO_ONE):
+            return True
+        return any(subscription_takes(name, topic) for _, name in self._gone_patterns)
+
+    def _put(self, key: _Key, leaf: Leaf | None) -> None:
         index = bucket_of(key[0])
         if leaf is None:
             self._leaves[index].pop(key, None)
         else:
             self._leaves[index][key] = leaf
-        self._touch(index)
-
-    def _touch(self, index: int) -> None:
         self._stale.add(index)
-        self.is_changed = True
 
     def seal(self) -> bytes:
         """Say from now on what is wanted now; returns its digest."""
@@ -135,9 +156,9 @@ class OwnLeaves:
         self._keep_back()
         self.unsealed.clear()
         self.gone.clear()
-        self.gone_patterns.clear()
+        self._gone_patterns.clear()
         self._stale.clear()
-        self.is_changed = self.has_new_rules = False
+        self.has_new_rules = self._has_new_secret = False
         return write_digest(self.hashes)
 
     def _keep_back(self) -> None:

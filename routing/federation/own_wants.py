@@ -2,6 +2,9 @@
 
 A pattern of an account that may have only some of its topics is wanted as the patterns of those. The same
 topic or pattern may be wanted for the sake of several subscriptions.
+
+Of what takes mode ONE news says besides whether somebody is attached: a subscription that lasts wants it also
+while nobody is, or what is published elsewhere would be due to nobody.
 """
 
 from collections import Counter
@@ -10,7 +13,7 @@ from routing.federation.interest import Interest
 from routing.federation.spreading import Spreading
 from routing.matching import Matching
 from routing.message import MODES
-from routing.peering.wants import Want
+from routing.peering.wants import Said, SaidKind
 from routing.subscription import Pattern, Target, Topic
 
 
@@ -21,8 +24,8 @@ class OwnWants:
         self._matching = matching
         self._interest = interest
         self._news = news
-        self._wants_of: dict[Target, set[Want]] = {}
-        self._count: Counter[Want] = Counter()
+        self._wants_of: dict[Target, set[Said]] = {}
+        self._count: Counter[Said] = Counter()
 
     @property
     def count(self) -> int:
@@ -30,7 +33,7 @@ class OwnWants:
         return len({name for _, name in self._count})
 
     def changed(self, target: Target) -> None:
-        """Look what is wanted of a topic or pattern, as subscriptions to it or their rights have changed."""
+        """Look what is wanted of a topic or pattern, as its subscriptions, sessions or rights are others."""
         wants = self._wanted(target)
         before = self._wants_of.pop(target, set())
         if wants:
@@ -44,12 +47,25 @@ class OwnWants:
                 del self._count[want]
                 self._set(want, False)
 
-    def _set(self, want: Want, wanted: bool) -> None:
-        self._interest.set_own(want, wanted)
-        self._news.note_want(want, wanted)
+    def _set(self, said: Said, wanted: bool) -> None:
+        kind, name = said
+        if kind != "ATTACHED":
+            self._interest.set_own((kind, name), wanted)
+        self._news.note_want(said, wanted)
 
-    def _wanted(self, target: Target) -> set[Want]:
+    def is_attended(self, topic: Topic) -> bool:
+        """Whether somebody is attached to what takes messages of mode ONE of a topic, or has just been.
+
+        One session may be about to take the place of another.
+        """
+        targets = (topic, *self._matching.followers(topic).allowed)
+        return any(kind == "ATTACHED" for each in targets for kind, _ in self._wants_of.get(each, ()))
+
+    def _wanted(self, target: Target) -> set[Said]:
         if isinstance(target, Topic) and target.recipient:
             return set()
         names = target.allowed if isinstance(target, Pattern) else (target.name,)
-        return {(mode, name) for mode in MODES if self._matching.wants(target, mode) for name in names}
+        kinds: list[SaidKind] = [mode for mode in MODES if self._matching.wants(target, mode)]
+        if self._matching.is_attended(target):
+            kinds.append("ATTACHED")
+        return {(kind, name) for kind in kinds for name in names}

@@ -4,21 +4,20 @@ Of mode ONE and of accounts what waits here for a way; of mode ALL what goes whe
 stated timeout. What names its destinations is seen to by `rerouting`.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from routing.federation.custody import Custody
 from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding
-from routing.federation.interest import Interest
 from routing.federation.itineraries import Itineraries
 from routing.federation.known_wants import Touched
 from routing.federation.nearest import NearestByNews
 from routing.federation.topology import Topology
 from routing.message import DEPTH_UNLIMITED
-from routing.names import is_system_topic, parse_address
+from routing.names import is_system_topic
 from routing.patterns import is_pattern
 from routing.peering.crossing import Crossing
-from routing.peering.wants import Want
+from routing.peering.wants import Said, Want
 
 
 class Pulling:
@@ -27,7 +26,6 @@ class Pulling:
     def __init__(
         self,
         crossing: Crossing,
-        interest: Interest,
         nearest: NearestByNews,
         topology: Topology,
         itineraries: Itineraries,
@@ -36,7 +34,6 @@ class Pulling:
         custody: Custody,
     ) -> None:
         self._crossing = crossing
-        self._interest = interest
         self._nearest = nearest
         self._topology = topology
         self._itineraries = itineraries
@@ -58,10 +55,10 @@ class Pulling:
                 elif (peer := self._forwarding.peers.get(way)) is not None:
                     self._destinations.pull(peer, topic)
 
-    def said(self, wants: Iterable[Want]) -> None:
+    def said(self, changed: Iterable[Said]) -> None:
         """Send what was kept until news of this site says of these wants what is so."""
-        for kind, name in wants:
-            for topic in self._held(name) if kind == "ONE" else ():
+        for kind, name in changed:
+            for topic in self._held(name) if kind in ("ONE", "ATTACHED") else ():
                 self._custody.pull(topic)
 
     def all_waiting(self) -> None:
@@ -71,9 +68,8 @@ class Pulling:
 
     def look(self) -> None:
         """Send what may go since links have changed, here or elsewhere."""
-        known: dict[Want, Mapping[str, int]] = {}
         for topic in list(self._custody.waiting):
-            self._pull_one(topic, known)
+            self._pull_one(topic)
         if self._graph != self._topology.graph:
             self._graph = self._topology.graph
             for topic in list(self._crossing.by_topic):
@@ -84,7 +80,7 @@ class Pulling:
             return
         for name in touched.names_for_one:
             for topic in self._held(name):
-                self._pull_one(topic, {})
+                self._pull_one(topic)
         for name, sites in touched.come.items():
             for topic in self._held(name):
                 self._pull_for(topic, sites)
@@ -95,18 +91,14 @@ class Pulling:
             return list(self._crossing.topics.under(name))
         return [name] if name in self._crossing.by_topic else []
 
-    def _pull_one(self, topic: str, known: dict[Want, Mapping[str, int]]) -> None:
-        """What waits may have a way where any has changed: who is further may be no obstacle any more.
-
-        `known`: distances that have been found already.
-        """
-        waiting, want = self._custody.waiting, _want_of(topic)
-        if topic not in self._crossing.by_topic:
+    def _pull_one(self, topic: str) -> None:
+        """What waits may have a way where any has changed: who is further may be no obstacle any more."""
+        waiting, held = self._custody.waiting, self._crossing.by_topic.get(topic)
+        if not held:
             waiting.pop(topic, None)
         elif topic in waiting:
-            if want not in known:
-                known[want] = self._interest.distances(want)
-            if waiting[topic] != known[want]:
+            found = next(iter(held.values())).entry.topic
+            if waiting[topic] != self._custody.distances(found):
                 self._custody.pull(topic)
 
     def _pull_for(self, topic: str, sites: Collection[str]) -> None:
@@ -129,8 +121,3 @@ class Pulling:
         for name in self._nearest.distances(("ALL", topic)):
             if (peer := self._forwarding.peers.get(name)) is not None:
                 self._forwarding.pull(peer, topic, lambda copy: copy.seen_to is not None)
-
-
-def _want_of(topic: str) -> Want:
-    """What a peer has to be a way to, for what waits of a topic."""
-    return ("SERVER", parse_address(topic).server) if is_system_topic(topic) else ("ONE", topic)

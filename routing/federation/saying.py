@@ -9,9 +9,9 @@ from routing.federation.interest_peer import EVERYTHING
 from routing.federation.own_leaves import OwnLeaves
 from routing.federation.peer import Peer
 from routing.numbers import NUMBER_MAX
-from routing.patterns import subscription_takes
 from routing.peering.leaves import Hashes, NumberedBucket, bucket_of
 from routing.peering.news import (
+    ATTACHED,
     KnownNews,
     LinkNews,
     Notary,
@@ -20,7 +20,7 @@ from routing.peering.news import (
     Version,
     write_statement,
 )
-from routing.peering.wants import Want
+from routing.peering.wants import Said, Want
 from routing.state import SiteState
 
 EVERY_S: Final = 3_600.0
@@ -62,9 +62,9 @@ class Saying:
         self._features: tuple[str, ...] = ()
         self._leaves = OwnLeaves()
         self._can_sign = True
-        self._put_off: set[Want] = set()
+        self._put_off: set[Said] = set()
         self._kept_back: frozenset[int] = frozenset()
-        self._changed: set[Want] | None = set()
+        self._changed: set[Said] | None = set()
         self._said: SiteNews | None = None
         self._last: Version = (state.boot, 0)  # as far as it knows
         self._said_at = NEVER
@@ -98,9 +98,9 @@ class Saying:
         """Say soon which links this site has: one, or a peer, has come or gone, or has other rules."""
         self._look()
 
-    def note_want(self, want: Want, wanted: bool) -> None:
-        """Say soon whether this site wants something."""
-        self._leaves.set_want(want, wanted)
+    def note_want(self, said: Said, wanted: bool) -> None:
+        """Say soon whether this site wants something, or whether somebody is attached to what it wants."""
+        self._leaves.set_want(said, wanted)
         self._look()
 
     def _look(self) -> None:
@@ -120,15 +120,19 @@ class Saying:
         """Whether there is news of this site, or is to be in a moment."""
         return self._notary is not None and self._can_sign
 
-    def still_says(self, topic: str) -> bool:
-        """Whether news says that this site takes messages of mode ONE of a topic by what it wants no more."""
-        gone = self._leaves.gone
-        if not gone:
-            return False
-        patterns = self._leaves.gone_patterns
-        return ("ONE", topic) in gone or any(subscription_takes(name, topic) for name in patterns)
+    @property
+    def tells_attached(self) -> bool:
+        """Whether news says to what somebody is attached."""
+        return self.is_heard and ATTACHED in self._features
 
-    def take_changed(self) -> set[Want] | None:
+    def still_says(self, topic: str) -> bool:
+        """Whether news says that this site takes messages of mode ONE of a topic by what is not so any more.
+
+        It does not want it, or nobody is attached to what wants it.
+        """
+        return self._leaves.is_gone(topic)
+
+    def take_changed(self) -> set[Said] | None:
         """The wants of which `says` has another answer than when this was asked before; None for all."""
         changed, self._changed = self._changed, set()
         return changed

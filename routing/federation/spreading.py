@@ -53,7 +53,7 @@ from routing.peering.news import (
     Version,
     read_statement,
 )
-from routing.peering.wants import Want
+from routing.peering.wants import Said, Want
 from routing.state import SiteState
 
 UNSIGNED: Final = "its site has not signed these wants"
@@ -131,9 +131,9 @@ class Spreading:
         """Say soon which links this site has: one, or a peer, has come or gone."""
         self._saying.note_links()
 
-    def note_want(self, want: Want, wanted: bool) -> None:
-        """Say soon whether this site wants something."""
-        self._saying.note_want(want, wanted)
+    def note_want(self, said: Said, wanted: bool) -> None:
+        """Say soon whether this site wants something, or whether somebody is attached to what it wants."""
+        self._saying.note_want(said, wanted)
 
     def note_rules(self, name: str, before: PeerRules) -> None:
         """Tell a peer what was hidden from it, as its link lets other things pass than `before`."""
@@ -180,11 +180,15 @@ class Spreading:
         """Whether a peer hears from the news of this site that it wants something, which it does."""
         return self._state.server not in self._refused.by(peer) and self._saying.says(want)
 
+    def tells_attached(self) -> bool:
+        """Whether news of this site says to what somebody is attached."""
+        return self._saying.tells_attached
+
     def still_says(self, topic: str) -> bool:
-        """Whether this site takes no more what its news says that it does of a topic, of mode ONE."""
+        """Whether news says of what this site takes of a topic, of mode ONE, what is not so any more."""
         return self._saying.still_says(topic)
 
-    def take_changed(self) -> set[Want] | None:
+    def take_changed(self) -> set[Said] | None:
         """The wants of this site of which its news may say something else; None for all."""
         return self._saying.take_changed()
 

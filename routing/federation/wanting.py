@@ -11,7 +11,7 @@ from routing.federation.spreading import Spreading
 from routing.federation.telling import InterestToPeers
 from routing.federation.topology import Topology
 from routing.peering.decisions import StoreInterest, TellInterest
-from routing.peering.wants import InterestChange, Want
+from routing.peering.wants import InterestChange, Said
 from routing.state import SiteState
 
 
@@ -107,16 +107,17 @@ class Wanting:
             if changes := self._telling.tell(name):
                 self._state.out.append(TellInterest(name, changes, whole=False))
 
-    def _own_news_changed(self, wants: Collection[Want] | None) -> None:
+    def _own_news_changed(self, changed: Collection[Said] | None) -> None:
         """News of this site may say something else of these wants; None for all, or whether there is any."""
-        if wants is None:
+        if changed is None:
             for name in self._peers:
                 self._telling.own_news_changed(name)
             self._pulling.all_waiting()
         else:
-            for want in wants:
-                self._telling.mark(want)
-            self._pulling.said(wants)
+            for kind, name in changed:
+                if kind != "ATTACHED":
+                    self._telling.mark((kind, name))
+            self._pulling.said(changed)
 
     # -- what is heard ----------------------------------------------------------------------------
 

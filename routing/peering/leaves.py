@@ -1,6 +1,7 @@
 """What a site wants, as it says it of itself: leaves in buckets, of which it signs the hashes.
 
-    leaf      a topic or pattern that the site wants, or a rule of one of its links, and a salt
+    leaf      a topic or pattern that the site wants, or a rule of one of its links, and a salt. That somebody
+              is attached to a subscription that takes mode ONE is another one, of the same name
     bucket    all leaves whose names fall into it; its hash is that of the sorted hashes of its leaves
     digest    the hash of each bucket: small, so it is part of what the site signs
 
@@ -47,10 +48,15 @@ SITE_PATTERNS_MAX: Final = 20_000
 HELD_BYTES_MAX: Final = 2 * BUCKET_BYTES_MAX
 """Of a bucket as it travels, and is kept with all names that are known."""
 
-LeafKind = Literal["ALL", "ONE", "BOTH", "IN", "OUT"]
-"""Wanted of which mode, or what may come from a peer, or go there."""
+LeafKind = Literal["ALL", "ONE", "BOTH", "ATTACHED", "IN", "OUT"]
+"""Wanted of which mode, and for ONE by somebody who is there; or what may come from a peer, or go there."""
 
-WANTED: Final[Mapping[str, tuple[str, ...]]] = {"ALL": ("ALL",), "ONE": ("ONE",), "BOTH": ("ALL", "ONE")}
+WANTED: Final[Mapping[str, tuple[str, ...]]] = {
+    "ALL": ("ALL",),
+    "ONE": ("ONE",),
+    "BOTH": ("ALL", "ONE"),
+    "ATTACHED": (),
+}
 RULES: Final = ("IN", "OUT")
 KIND_CHARACTERS_MAX: Final = 16
 
@@ -75,7 +81,10 @@ class Leaf(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """Of which messages of its name are wanted: all where a later version says what is not known."""
+        """Of which messages of its name are wanted: all where a later version says what is not known.
+
+        None where it says something of a want besides.
+        """
         return () if self.peer else WANTED.get(self.kind, WANTED["BOTH"])
 
     @property

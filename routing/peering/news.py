@@ -23,6 +23,9 @@ NEWS: Final = "news"
 DESTINATIONS: Final = "destinations"
 """What a site that sees to the destinations of copies says among the features of its links, and in news."""
 
+ATTACHED: Final = "attached"
+"""What a site says in news that tells which of what it wants for mode ONE somebody is attached to."""
+
 LINKS_MAX: Final = 1_000
 """Of one site: as many as it can have peers."""
 

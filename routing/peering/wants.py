@@ -29,6 +29,12 @@ KINDS: Final[tuple[WantKind, ...]] = get_args(WantKind)
 
 Want = tuple[WantKind, str]
 
+SaidKind = Literal["ALL", "ONE", "SERVER", "ATTACHED"]
+"""Of what news says, and peers do not: `ATTACHED` that somebody is attached to a subscription that takes mode
+ONE. Where nobody is, one that lasts without a session takes it none the less."""
+
+Said = tuple[SaidKind, str]
+
 
 class InterestChange(msgspec.Struct, frozen=True):
     """One change told to a peer.

@@ -5,7 +5,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from routing.decisions import Decision, Deliver, KeepMessage, Record, StoreMessage
 from routing.link.codec import are_destinations
@@ -27,12 +27,15 @@ from routing.peering.decisions import (
     TellRemoved,
     TellWants,
 )
-from routing.peering.news import DESTINATIONS, Version
+from routing.peering.news import ATTACHED, DESTINATIONS, Version
 from routing.peering.wants import InterestChange
 from routing.router import Router
 from routing.state import RouterSettings
 from routing.subscription import Consumer
 from tests.support.notary import NamedNotary
+
+IN_NEWS: Final = (DESTINATIONS, ATTACHED)
+"""What sites say in their news that they know; without the second, as one of an earlier version."""
 
 SETTINGS = RouterSettings(
     default_timeout_s=86_400.0,
@@ -134,7 +137,7 @@ class Federation:
             self.routers[one].federation.link_down(other)
             self.take(one)
 
-    def begin_news(self, features: tuple[str, ...] = (DESTINATIONS,)) -> None:
+    def begin_news(self, features: tuple[str, ...] = IN_NEWS) -> None:
         """From now on all sites but those that are old say what links they have, and that they know this."""
         for name in self.names:
             if name not in self.old:

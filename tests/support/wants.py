@@ -1,8 +1,7 @@
 """What sites of a `Federation` want, how far from them they believe that to be, and whose word they take."""
 
-from routing.peering.news import DESTINATIONS
 from routing.peering.wants import Want
-from tests.support.sites import Federation
+from tests.support.sites import IN_NEWS, Federation
 
 SPACING_S = 3.0
 """After which a site may say anything again."""
@@ -36,5 +35,5 @@ def trust_all_but(sites: Federation, site: str, *distrusted: str) -> None:
     notary = sites.notaries[site]
     notary.distrusted.clear()
     notary.distrusted.update(distrusted)
-    sites.routers[site].federation.spreading.set_notary(notary, (DESTINATIONS,))
+    sites.routers[site].federation.spreading.set_notary(notary, IN_NEWS)
     sites.take(site)

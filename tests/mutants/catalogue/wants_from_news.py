@@ -206,15 +206,15 @@ MUTATIONS: Final = [
     Mutation(
         name="news of who takes a message that waits moves nothing",
         file="routing/federation/pulling.py",
-        old="                self._pull_one(topic, {})\n",
-        new="                pass\n",
+        old="            for topic in self._held(name):\n                self._pull_one(topic)\n",
+        new="            pass\n",
         tests=(f"{TESTS}::test_one_waits_for_somebody_who_takes_it_and_goes_there",),
     ),
     Mutation(
         name="news of a link that is up moves nothing of mode ONE",
         file="routing/federation/pulling.py",
-        old="            self._pull_one(topic, known)\n",
-        new="            pass\n",
+        old="in list(self._custody.waiting):\n            self._pull_one(topic)\n",
+        new="in ():\n            pass\n",
         tests=(f"{TESTS}::test_one_waits_where_no_way_is_up_and_goes_when_one_comes_up_anywhere",),
     ),
     Mutation(
@@ -254,7 +254,7 @@ MUTATIONS: Final = [
     ),
     Mutation(
         name="a site that takes a message of mode ONE no more passes it on while its news says otherwise",
-        file="routing/federation/custody.py",
+        file="routing/federation/ways_of_one.py",
         old=" or self._still_says(topic.name)",
         new="",
         tests=(f"{CUSTODY}::test_one_rests_where_takers_leave_at_two_sites_whose_news_says_otherwise_still",),
@@ -262,7 +262,7 @@ MUTATIONS: Final = [
     Mutation(
         name="what was kept as news said otherwise stays when that is out",
         file="routing/federation/wanting.py",
-        old="            self._pulling.said(wants)",
+        old="            self._pulling.said(changed)",
         new="            pass",
         tests=(f"{CUSTODY}::test_one_that_rests_goes_on_when_news_says_who_takes_it",),
     ),
@@ -275,9 +275,9 @@ MUTATIONS: Final = [
     ),
     Mutation(
         name="what waits for an account waits for somebody who takes mode ONE",
-        file="routing/federation/pulling.py",
-        old='("SERVER", parse_address(topic).server) if is_system_topic(topic) else ("ONE", topic)',
-        new='("ONE", topic)',
+        file="routing/federation/custody.py",
+        old='("SERVER", parse_address(topic.name).server)',
+        new='("ONE", topic.name)',
         tests=(f"{CUSTODY}::test_all_that_waits_for_accounts_of_a_server_goes_when_its_site_is_reached",),
     ),
     Mutation(

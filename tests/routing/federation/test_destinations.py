@@ -7,13 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from routing.peering.copies import UNKNOWN, Open, PeerRules
-from routing.peering.news import DESTINATIONS
 from tests.routing.federation.test_radius import graphs
 from tests.support.examples import examples
-from tests.support.sites import Federation
+from tests.support.sites import IN_NEWS, Federation
 
 
-def know_all(sites: Federation, features: tuple[str, ...] = (DESTINATIONS,)) -> None:
+def know_all(sites: Federation, features: tuple[str, ...] = IN_NEWS) -> None:
     """All sites know the links and wants of all that tell them."""
     sites.begin_news(features)
     sites.settle()

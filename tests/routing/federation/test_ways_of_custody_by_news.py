@@ -6,10 +6,9 @@ import pytest
 
 from routing.federation.custody import CROSSINGS_MAX
 from routing.peering.decisions import TellNews
-from routing.peering.news import DESTINATIONS
 from routing.peering.wants import Want
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import IN_NEWS, Federation
 from tests.support.wants import after, distances, trust_all_but, unsubscribe
 
 HANDOVERS_MAX = 20
@@ -390,7 +389,7 @@ def test_one_that_rests_goes_on_when_certificates_are_read_again_meanwhile() -> 
     sites.subscribe("b", "another")
     unsubscribe(sites, "b")
     sites.delivered.clear()
-    sites.routers["b"].federation.spreading.set_notary(sites.notaries["b"], (DESTINATIONS,))
+    sites.routers["b"].federation.spreading.set_notary(sites.notaries["b"], IN_NEWS)
     sites.routers["b"].timing.tick(sites.now)
     sites.take("b")
     after(sites)

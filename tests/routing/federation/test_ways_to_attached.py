@@ -1,0 +1,439 @@
+"""Where a message of mode ONE goes by who is attached: to somebody who is there, before who may come."""
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from routing.peering.leaves import bucket_of
+from routing.peering.news import DESTINATIONS
+from routing.subscription import Consumer
+from tests.routing.federation.test_destinations import know_all
+from tests.routing.federation.test_radius import graphs
+from tests.support.examples import examples
+from tests.support.sites import IN_NEWS, Federation
+from tests.support.wants import after, told_besides_news, unsubscribe
+
+LINE = {("alpha", "beta"), ("beta", "gamma")}
+RING = {("alpha", "beta"), ("beta", "gamma"), ("gamma", "delta"), ("alpha", "delta")}
+GRAPHS = pytest.mark.parametrize("links", [LINE, RING], ids=["line", "ring"])
+SEEDS = pytest.mark.parametrize("seed", range(5))
+
+
+def begun(
+    links: set[tuple[str, str]],
+    seed: int = 0,
+    *,
+    features: tuple[str, ...] = IN_NEWS,
+    old: Collection[str] = (),
+    older: Collection[str] = (),
+) -> Federation:
+    sites = Federation(links, seed, old=old, older=older)
+    know_all(sites, features)
+    return sites
+
+
+def leaves(sites: Federation, site: str, consumer: Consumer, *, lost: bool = False) -> None:
+    """A session ends; durable subscriptions stay."""
+    router = sites.routers[site]
+    router.subscribing.close(sites.now, consumer, lost=lost)
+    for hold in sites.held.values():
+        hold[:] = [(each, number) for each, number in hold if each is not consumer]
+    router.timing.tick(sites.now)
+    sites.take(site)
+
+
+def left(sites: Federation, site: str, topic: str = "t", channel: str = "night", **options: Any) -> None:
+    """A durable subscription to which nobody is attached."""
+    leaves(sites, site, sites.subscribe(site, topic, channel, **options))
+
+
+def publish(sites: Federation, site: str, name: str = "m", **headers: Any) -> None:
+    sites.publish(site, name, depth=-1, delivery="ONE", **headers)
+
+
+def where(sites: Federation, topic: str = "t") -> list[str]:
+    """The sites that hold a copy."""
+    return [
+        name
+        for name, router in sites.routers.items()
+        for copy in router.federation.outlook.copies.values()
+        if copy.entry.topic.name == topic
+    ]
+
+
+# -- somebody is there -------------------------------------------------------------------------------
+
+
+@GRAPHS
+@SEEDS
+def test_one_that_rests_with_a_subscription_that_nobody_is_attached_to_goes_to_who_is_there(
+    links: set[tuple[str, str]], seed: int
+) -> None:
+    sites = begun(links, seed)
+    left(sites, "alpha")
+    after(sites)
+    publish(sites, "beta")
+    after(sites)
+    assert where(sites) == ["alpha"]
+    sites.subscribe("gamma")
+    after(sites)
+    assert sites.delivered == {("gamma", "m"): 1}
+
+
+@GRAPHS
+@SEEDS
+@pytest.mark.parametrize("pattern", ["t", "#"])
+def test_one_goes_past_a_subscription_that_nobody_is_attached_to(
+    links: set[tuple[str, str]], seed: int, pattern: str
+) -> None:
+    sites = begun(links, seed)
+    left(sites, "alpha", pattern)
+    left(sites, "beta", pattern)
+    sites.subscribe("gamma", pattern)
+    after(sites)
+    publish(sites, "alpha")
+    publish(sites, "beta", "n")
+    after(sites)
+    assert sites.delivered == {("gamma", "m"): 1, ("gamma", "n"): 1}
+    assert sites.transfers == 3
+
+
+@GRAPHS
+@SEEDS
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_somebody_leaves_unfinished_goes_to_the_next_one_elsewhere(
+    links: set[tuple[str, str]], seed: int, lost: bool
+) -> None:
+    """Whose subscription stays; more of the topic waits for it."""
+    sites = begun(links, seed)
+    worker = sites.subscribe("gamma", credit=1)
+    after(sites)
+    publish(sites, "alpha")
+    sites.settle()
+    publish(sites, "alpha", "n")
+    after(sites)
+    sites.subscribe("alpha", credit=2)
+    after(sites)
+    assert ("alpha", "m") not in sites.delivered
+    leaves(sites, "gamma", worker, lost=lost)
+    after(sites)
+    assert sites.delivered == {("gamma", "m"): 1, ("alpha", "m"): 1, ("alpha", "n"): 1}
+
+
+@SEEDS
+def test_one_that_waits_for_somebody_busy_goes_when_that_one_leaves_before_news_may_say_so(seed: int) -> None:
+    """Until then alpha might send it here again."""
+    sites = begun(LINE, seed)
+    worker = sites.subscribe("gamma", credit=0)
+    after(sites)
+    publish(sites, "alpha")
+    sites.settle()
+    assert where(sites) == ["gamma"]
+    sites.subscribe("alpha")
+    sites.settle()
+    sites.subscribe("gamma", "another")
+    leaves(sites, "gamma", worker)
+    sites.settle()
+    assert where(sites) == ["gamma"]
+    after(sites)
+    assert sites.delivered == {("alpha", "m"): 1}
+
+
+@SEEDS
+def test_what_waits_for_somebody_busy_goes_when_that_one_leaves_where_there_is_no_news(seed: int) -> None:
+    sites = Federation({("alpha", "beta")}, seed, old=("alpha",))
+    sites.subscribe("alpha", credit=0)
+    worker = sites.subscribe("beta", credit=0, durable=False)
+    sites.settle()
+    publish(sites, "alpha")
+    sites.settle()
+    assert where(sites) == ["beta"]
+    leaves(sites, "beta", worker)
+    sites.settle()
+    assert where(sites) == ["alpha"]
+
+
+@SEEDS
+def test_what_a_session_that_is_replaced_had_stays_with_the_one_in_its_place(seed: int) -> None:
+    sites = begun(LINE, seed)
+    sites.subscribe("gamma", credit=0)
+    sites.subscribe("alpha")
+    after(sites)
+    publish(sites, "gamma")
+    after(sites)
+    assert sites.delivered == {("alpha", "m"): 1}
+    said = len(sites.news_carried)
+    sites.subscribe("alpha")
+    after(sites)
+    assert sites.delivered == {("alpha", "m"): 2}
+    assert len(sites.news_carried) == said
+
+
+def test_one_of_a_group_follows_the_others_to_who_is_there() -> None:
+    sites = begun(LINE)
+    left(sites, "alpha")
+    after(sites)
+    for name in ("m1", "m2", "m3"):
+        publish(sites, "beta", name, group="g")
+        sites.settle()
+    assert where(sites) == ["alpha"] * 3
+    sites.subscribe("gamma", credit=1)
+    after(sites)
+    for number in range(3):
+        assert sites.delivered.total() == number + 1
+        site, name = list(sites.delivered)[-1]
+        assert site == "gamma"
+        sites.commit("gamma", name)
+
+
+# -- nobody is there ---------------------------------------------------------------------------------
+
+
+@GRAPHS
+@SEEDS
+@pytest.mark.parametrize("first", ["alpha", "beta", "gamma"])
+def test_one_rests_while_nobody_is_attached_and_goes_to_who_comes_first(
+    links: set[tuple[str, str]], seed: int, first: str
+) -> None:
+    sites = begun(links, seed)
+    left(sites, "alpha")
+    left(sites, "gamma")
+    after(sites)
+    publish(sites, "beta")
+    after(sites)
+    assert sites.transfers == 1
+    for _ in range(5):
+        after(sites, 60.0)
+    assert sites.transfers == 1
+    sites.subscribe(first, channel="night")
+    after(sites)
+    assert sites.delivered == {(first, "m"): 1}
+    assert sites.transfers <= 4
+
+
+@SEEDS
+def test_one_rests_where_it_was_published_if_that_takes_it_and_nobody_is_there(seed: int) -> None:
+    sites = begun(LINE, seed)
+    for name in sites.names:
+        left(sites, name)
+    after(sites)
+    publish(sites, "beta")
+    after(sites)
+    assert (where(sites), sites.transfers) == (["beta"], 0)
+
+
+@SEEDS
+def test_one_goes_on_to_a_subscription_elsewhere_where_its_own_ends(seed: int) -> None:
+    sites = begun(LINE, seed)
+    left(sites, "alpha")
+    left(sites, "gamma")
+    after(sites)
+    publish(sites, "beta")
+    after(sites)
+    held = where(sites)[0]
+    unsubscribe(sites, held, channel="night")
+    after(sites)
+    assert where(sites) == [{"alpha": "gamma", "gamma": "alpha"}[held]]
+
+
+@SEEDS
+def test_one_goes_to_who_is_there_as_soon_as_a_way_is_up(seed: int) -> None:
+    sites = begun(LINE, seed)
+    left(sites, "alpha")
+    sites.subscribe("gamma")
+    after(sites)
+    sites.cut("beta", "gamma")
+    after(sites)
+    publish(sites, "beta")
+    after(sites)
+    assert where(sites) == ["alpha"]
+    sites.join("beta", "gamma")
+    after(sites)
+    assert sites.delivered == {("gamma", "m"): 1}
+
+
+# -- all are busy ------------------------------------------------------------------------------------
+
+
+@GRAPHS
+@SEEDS
+def test_two_who_are_busy_do_not_pass_it_to_and_fro(links: set[tuple[str, str]], seed: int) -> None:
+    sites = begun(links, seed)
+    sites.subscribe("alpha", credit=0)
+    sites.subscribe("gamma", credit=0)
+    after(sites)
+    publish(sites, "beta")
+    for _ in range(3):
+        after(sites, 60.0)
+    assert sites.transfers <= 4
+    assert len(where(sites)) == 1
+
+
+@SEEDS
+def test_one_stays_with_who_is_busy_and_does_not_go_to_where_nobody_is(seed: int) -> None:
+    sites = begun(LINE, seed)
+    sites.subscribe("gamma", credit=0)
+    left(sites, "alpha")
+    after(sites)
+    publish(sites, "beta")
+    publish(sites, "gamma", "n")
+    after(sites)
+    assert where(sites) == ["gamma", "gamma"]
+    assert sites.transfers == 1
+
+
+# -- peers of an earlier version ---------------------------------------------------------------------
+
+
+@SEEDS
+@pytest.mark.parametrize("how", ["old", "older", "says no word"])
+def test_among_sites_of_an_earlier_version_one_rests_and_is_not_lost(seed: int, how: str) -> None:
+    """Beta is one, between; or none tells to what somebody is attached."""
+    features = (DESTINATIONS,) if how == "says no word" else IN_NEWS
+    sites = begun(
+        LINE,
+        seed,
+        features=features,
+        old=("beta",) if how == "old" else (),
+        older=("beta",) if how == "older" else (),
+    )
+    left(sites, "alpha")
+    left(sites, "gamma")
+    after(sites)
+    for name in sites.names:
+        publish(sites, name, name)
+        after(sites)
+    for _ in range(3):
+        after(sites, 60.0)
+    assert len(where(sites)) == 3
+    assert sites.transfers <= 6
+    before = sites.transfers
+    for name in ("alpha", "gamma"):
+        sites.subscribe(name, channel="night")
+        after(sites)
+    assert sites.delivered.total() == 3
+    assert sites.transfers <= before + 6
+
+
+def test_of_a_site_that_does_not_tell_each_want_counts_as_attached() -> None:
+    sites = begun(LINE, features=(DESTINATIONS,))
+    left(sites, "gamma")
+    left(sites, "alpha")
+    after(sites)
+    publish(sites, "alpha")
+    after(sites)
+    assert where(sites) == ["gamma"]
+
+
+def test_a_site_that_tells_from_now_on_is_believed_at_once() -> None:
+    sites = begun(LINE, features=(DESTINATIONS,))
+    left(sites, "gamma")
+    after(sites)
+    known = sites.routers["alpha"].federation.known_wants
+    assert set(known.attached("t")) == {"gamma"}
+    gamma = sites.routers["gamma"]
+    gamma.federation.spreading.set_notary(sites.notaries["gamma"], IN_NEWS)
+    gamma.timing.tick(sites.now)
+    sites.take("gamma")
+    after(sites)
+    assert not known.attached("t")
+    assert set(known.wanting("ONE", "t")) == {"gamma"}
+    gamma.federation.spreading.set_notary(sites.notaries["gamma"], (DESTINATIONS,))
+    gamma.timing.tick(sites.now)
+    sites.take("gamma")
+    after(sites)
+    assert set(known.attached("t")) == {"gamma"}
+
+
+# -- what it costs -----------------------------------------------------------------------------------
+
+
+def test_who_comes_and_goes_costs_one_control_a_link_and_direction_at_most() -> None:
+    sites = begun(RING)
+    worker = sites.subscribe("gamma", channel="night")
+    after(sites)
+    for comes in (False, True, False):
+        sites.news_carried.clear()
+        sites.wants_carried.clear()
+        sites.interest_carried.clear()
+        if comes:
+            worker = sites.subscribe("gamma", channel="night")
+        else:
+            leaves(sites, "gamma", worker)
+        after(sites)
+        assert {site for _, _, site, _ in sites.news_carried} == {"gamma"}
+        assert max(Counter(carried[:2] for carried in sites.news_carried).values()) == 1
+        assert not sites.interest_carried
+        assert not sites.wants_carried
+    assert not told_besides_news(sites)
+
+
+def test_who_leaves_and_is_back_before_news_may_say_so_costs_nothing() -> None:
+    sites = begun(LINE)
+    worker = sites.subscribe("gamma", channel="night")
+    sites.settle()
+    said = len(sites.news_carried)
+    leaves(sites, "gamma", worker)
+    sites.subscribe("gamma", channel="night")
+    after(sites)
+    assert len(sites.news_carried) == said
+
+
+def test_what_is_wanted_is_counted_once_whoever_is_attached() -> None:
+    sites = begun(LINE)
+    sites.subscribe("gamma")
+    left(sites, "gamma", "u.*")
+    after(sites)
+    outlook = sites.routers["alpha"].federation.outlook
+    assert outlook.wants_of("gamma") == sites.routers["gamma"].federation.outlook.wants_of("gamma") == 2
+    assert sorted(outlook.known_wants.wants_of({"gamma"})) == [
+        ("ALL", "t"),
+        ("ALL", "u.*"),
+        ("ONE", "t"),
+        ("ONE", "u.*"),
+    ]
+    assert bucket_of("t") != bucket_of("u.*")
+
+
+# -- any graph ---------------------------------------------------------------------------------------
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(graphs(8), st.integers(0, 2**32), st.data())
+def test_one_comes_to_who_is_there_with_few_handovers(
+    links: set[tuple[str, str]], seed: int, data: st.DataObject
+) -> None:
+    """Whoever has come and gone: at the end to somebody who is attached, if anybody is."""
+    sites = begun(links, seed)
+    at = st.sampled_from(sites.names)
+    workers: dict[str, Consumer] = {}
+    subscribed = sorted(data.draw(st.sets(at, min_size=1), label="subscribed"))
+    for name in subscribed:
+        pattern = data.draw(st.sampled_from(["t", "#"]), label=f"of {name}")
+        workers[name] = sites.subscribe(name, pattern, "night", credit=0)
+        if data.draw(st.booleans(), label=f"{name} leaves"):
+            leaves(sites, name, workers.pop(name))
+    after(sites)
+    publish(sites, data.draw(at, label="origin"))
+    moves = data.draw(st.lists(st.sampled_from(subscribed), max_size=3), label="come or leave")
+    for name in moves:
+        sites.settle(data.draw(st.integers(0, 60), label="carried"))
+        if name in workers:
+            leaves(sites, name, workers.pop(name))
+        else:
+            topic = next(iter(sites.routers[name]._state.subscriptions.values())).target.name
+            workers[name] = sites.subscribe(name, topic, "night", credit=0)
+    after(sites)
+    after(sites)
+    assert sites.transfers <= 3 * len(sites.names) * (1 + len(moves))
+    rests = where(sites)
+    assert len(rests) == 1
+    assert rests[0] in (workers or subscribed)
+    before = sites.transfers
+    for _ in range(3):
+        after(sites, 60.0)
+    assert sites.transfers == before
