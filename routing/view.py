@@ -211,6 +211,10 @@ class SiteView:
         one = mode == "ONE" or topic.is_system
         return len(self._state.matching.taking(topic, "ONE" if one else "ALL"))
 
+    def is_attended(self, topic_name: str) -> bool:
+        """Whether somebody is attached to what takes messages of mode ONE of a topic."""
+        return self._state.grouping.is_attended(self._state.matching.find(topic_name))
+
     def _topic_info(self, topic: Topic) -> TopicInfo:
         return TopicInfo(
             topic.name,

@@ -254,7 +254,7 @@ class Enquiring:
     def _trace(self, ask: Ask, peer: str, trace: Trace, *, again: bool) -> None:
         asked, passed_over = [], []
         count = self._door.view.takers(trace.topic, trace.mode)
-        if not (trace.mode == "ONE" and count):
+        if not (trace.mode == "ONE" and self._door.view.is_attended(trace.topic)):
             for way, destinations in self._ways(ask, trace):
                 why = self._in_full(way) if way.why else self._cannot_be_asked(trace, way.peer)
                 if why:

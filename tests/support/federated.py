@@ -17,7 +17,7 @@ from daemon.link.peers_file import PeerEntry
 from daemon.settings import LinkSettings
 from daemon.store.store import Store
 from routing.message import Message, Section
-from routing.peering.news import DESTINATIONS
+from routing.peering.news import ATTACHED, DESTINATIONS
 from routing.queue import DELAYED
 from tests.support.broker_of_ada import broker_of_ada
 from tests.support.links import Network
@@ -120,6 +120,12 @@ class FederatedSite:
         self.links = links
         self.store = store
 
+    async def would_hand_over(self, topic: str, *, why_not: str = "") -> None:
+        """Wait until a message of mode ONE and any depth would go to a peer, or would not for this reason."""
+        with trio.fail_after(PATIENCE_S):
+            while all(way.why != why_not for way in self.broker.door.outlook.ways(topic, "ONE", -1, ())):
+                await trio.sleep(0.01)
+
     async def client(self, channel: str) -> FederatedClient:
         identity = await self.broker.accounts.authenticate("ada", "correct horse", "test")
         return FederatedClient(self.broker.open_session(identity, channel, protocol="test", remote="test"))
@@ -203,7 +209,9 @@ async def federated_site(
             network.transport(name),
             random.Random(name),
         )
-        broker.door.set_notary(NamedNotary(name), tuple({DESTINATIONS}.intersection(features)))
+        broker.door.set_notary(
+            NamedNotary(name), tuple(each for each in (DESTINATIONS, ATTACHED) if each in features)
+        )
         await opened.start()
         await opened.tasks.start(links.run)
         yield FederatedSite(name, broker, links, opened.store)

@@ -11,13 +11,14 @@ import trio
 
 from daemon.control.journey import journey
 from daemon.control.reports import End, Heard, Report, ReportTold, Told
+from daemon.link.joining import OFFERED
 from daemon.operating.journeys import Journey, JourneyStop
 from daemon.settings import QueueSettings
 from routing.federation import enquiry
 from routing.federation.assignments import Assignment
 from routing.federation.enquiry import About, Ask, Ping, Trace, Why
 from routing.link.units import Control, Lane
-from routing.peering.news import DESTINATIONS, NEWS
+from routing.peering.news import ATTACHED, DESTINATIONS, NEWS
 from routing.peering.wants import PATTERNS
 from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import Network
@@ -30,6 +31,8 @@ RING: Final = {"alpha": ["beta", "gamma"], "beta": ["alpha", "gamma"], "gamma": 
 KNOWS_DESTINATIONS: Final[dict[str, Any]] = {"features": (*enquiry.FEATURES, NEWS, DESTINATIONS)}
 KNOWS_NONE: Final[dict[str, Any]] = {"features": (*enquiry.FEATURES, PATTERNS, NEWS)}
 """As long as news is not known everywhere, it depends on the moment whether destinations are named."""
+
+TELLS_ATTACHED: Final[dict[str, Any]] = {"features": (*OFFERED, ATTACHED)}
 
 UNKNOWN: Final = "alpha/000000000000-1-1"
 
@@ -244,6 +247,28 @@ class TestTrace:
             await running["alpha"].wanted("ONE", "jobs")
             reports, _ = await asked(running["alpha"], Trace("jobs", mode="ONE"))
             assert [(report.at, report.subscriptions) for report in reports] == [("alpha", 0), ("beta", 1)]
+
+    async def test_a_message_of_mode_one_goes_past_a_subscription_that_nobody_is_attached_to(
+        self, tmp_path: Path
+    ) -> None:
+        unattended = "nobody who wants it there is attached"
+        async with sites(tmp_path, CHAIN, **dict.fromkeys(CHAIN, TELLS_ATTACHED)) as running:
+            for name in ("alpha", "gamma"):
+                client = await running[name].client("worker")
+                await client.subscribe("jobs")
+                client.session.close()
+            await running["alpha"].would_hand_over("jobs", why_not=unattended)
+            reports, _ = await asked(running["alpha"], Trace("jobs", mode="ONE"))
+            assert [(report.at, report.subscriptions) for report in reports] == [("alpha", 1)]
+            assert passed_over(reports, "alpha") == {"beta": unattended}
+            await (await running["gamma"].client("worker")).subscribe("jobs")
+            await running["alpha"].would_hand_over("jobs")
+            reports, _ = await asked(running["alpha"], Trace("jobs", mode="ONE"))
+            assert [(report.at, report.subscriptions) for report in reports] == [
+                ("alpha", 1),
+                ("beta", 0),
+                ("gamma", 1),
+            ]
 
     async def test_a_peer_that_does_not_know_the_question_is_passed_over(self, tmp_path: Path) -> None:
         async with sites(tmp_path, PAIR, beta={"features": ("ping",)}) as running:
