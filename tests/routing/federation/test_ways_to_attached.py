@@ -437,3 +437,40 @@ def test_one_comes_to_who_is_there_with_few_handovers(
     for _ in range(3):
         after(sites, 60.0)
     assert sites.transfers == before
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(graphs(8), st.integers(0, 2**32), st.data())
+def test_one_comes_to_rest_among_sites_of_any_version(
+    links: set[tuple[str, str]], seed: int, data: st.DataObject
+) -> None:
+    """Some hear of wants from peers alone, some know no news, and some do not say who is attached."""
+    every = sorted({name for link in links for name in link})
+    some = st.sets(st.sampled_from(every), max_size=3)
+    old, older, silent = (data.draw(some, label=label) for label in ("old", "older", "silent"))
+    sites = Federation(links, seed, old=old, older=older)
+    know_all(sites)
+    for name in sorted(silent - old):
+        spreading = sites.routers[name].federation.spreading
+        spreading.set_notary(sites.notaries[name], (DESTINATIONS,))
+    after(sites)
+    at = st.sampled_from(sites.names)
+    attached = data.draw(st.sets(at), label="attached")
+    there = attached | data.draw(st.sets(at, min_size=1), label="left")
+    for name in sorted(there):
+        worker = sites.subscribe(name, channel="night", credit=0)
+        if name not in attached:
+            leaves(sites, name, worker)
+    after(sites)
+    publish(sites, data.draw(at, label="origin"))
+    after(sites)
+    for _ in range(3):
+        after(sites, 60.0)
+    assert sites.transfers <= 3 * len(sites.names)
+    rests = where(sites)
+    assert len(rests) == 1
+    assert rests[0] in there
+    for name in sorted(attached):
+        sites.subscribe(name, channel="night")
+    after(sites)
+    assert (sum(sites.delivered.values()) == 1) == (rests[0] in attached)
