@@ -200,6 +200,7 @@ class Subscriber:
         self._reader = reader
         self._chance = chance
         self._number = 0
+        self._may_leave = trio.Event()  # as its subscription is there
         self._with: dict[int, tuple[str, Hold]] = {}
 
     async def due(self) -> None:
@@ -221,10 +222,12 @@ class Subscriber:
             lock_s=reader.lock_s,
             acknowledges_all=reader.acknowledges_all,
         )
-        session.subscribe(reader.topic, options, None)
+        session.subscribe(reader.topic, options, None if reader.leaves_at is None else ("subscribed", 0))
         async with trio.open_nursery() as nursery:
             if reader.ends_at is not None:
                 nursery.start_soon(self._end, session)
+            if reader.leaves_at is not None:
+                nursery.start_soon(self._leave, nursery.cancel_scope)
             while not self.is_done and (events := await session.events()):
                 for event in events:
                     self._take(session, event, nursery)
@@ -232,8 +235,15 @@ class Subscriber:
 
     @property
     def is_done(self) -> bool:
-        """Whether its subscription has been ended."""
-        return self._reader.key in self._ledger.ended
+        """Whether its subscription has been ended, or its client is gone for good."""
+        return self._reader.key in self._ledger.ended or self._reader.key in self._ledger.gone
+
+    async def _leave(self, scope: trio.CancelScope) -> None:
+        assert self._reader.leaves_at is not None
+        await self._may_leave.wait()
+        await self._clients.until(self._reader.leaves_at)
+        self._ledger.leaves(self._reader)
+        scope.cancel()
 
     async def _end(self, session: BrokerSession) -> None:
         assert self._reader.ends_at is not None
@@ -266,7 +276,10 @@ class Subscriber:
                 self._ledger.hold_is(self._reader, key, hold, "returned")
         elif isinstance(event, Answer) and event.request is not None:
             state, number = event.request
-            if state == "reply":
+            if state == "subscribed":
+                if event.error is None:
+                    self._may_leave.set()
+            elif state == "reply":
                 if event.error is None:
                     self._ledger.replied(number, event.smuid)
             elif state == "unsubscribed":
@@ -294,7 +307,7 @@ class Subscriber:
             await trio.sleep(reader.think_s * self._chance.random())
             if self._chance.random() < reader.careless:
                 await self._be_careless(session, number, received)
-        if not received and self._chance.random() < 0.8:
+        if not received and reader.leaves_at is None and self._chance.random() < 0.8:
             self._say(session, number, "receiving")
             await trio.sleep(reader.think_s * self._chance.random() if not calm else 0.0)
         self._say(session, number, "committing")

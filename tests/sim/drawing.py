@@ -34,6 +34,9 @@ LOSSES_MAX: Final = 2
 CIRCLES: Final = 0.75
 """Share of the seeds of the profile `ways` that have many sites and circles."""
 
+LEAVING: Final = 0.6
+"""Share of the subscriptions of mode ONE alone that are left."""
+
 EARLIER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.2, 1.0)
 """How many of the sites know no destinations, as those of an earlier version; one of these, for each seed."""
 
@@ -90,6 +93,8 @@ def draw(seed: int, *, sites_max: int = SITES_MAX, profile: Profile = "all") -> 
     readers = _readers(chance, sites, topics, lasts_s)
     if (of_patterns := random.Random(f"patterns {seed}")).random() < 0.5:
         readers = [_perhaps_of_pattern(of_patterns, reader) for reader in readers]
+    of_leaving = random.Random(f"leaving {seed}")
+    readers = [_perhaps_leaving(of_leaving, reader, lasts_s) for reader in readers]
     publications = _publications(chance, sites, topics, lasts_s)
     if (of_groups := random.Random(f"groups {seed}")).random() < 0.5:
         publications = [_perhaps_of_group(of_groups, publication) for publication in publications]
@@ -115,6 +120,7 @@ def draw(seed: int, *, sites_max: int = SITES_MAX, profile: Profile = "all") -> 
         starts_again=chance.random() < 0.3,
         name_destinations=_naming(random.Random(f"earlier {seed}"), sites),
         take_wants_from_news=_naming(random.Random(f"wants {seed}"), sites),
+        tell_attached=_naming(random.Random(f"attached {seed}"), sites),
         window_units_max=chance.choice([4_096, 4_096, 4_096, 2]),
     )
 
@@ -176,6 +182,14 @@ def _readers(chance: random.Random, sites: list[str], topics: list[str], lasts_s
 def _perhaps_of_pattern(chance: random.Random, reader: Reader) -> Reader:
     pattern = chance.choice(["#", "a.#", "a.*", "*", reader.topic, reader.topic])
     return msgspec.structs.replace(reader, topic=pattern)
+
+
+def _perhaps_leaving(chance: random.Random, reader: Reader, lasts_s: float) -> Reader:
+    """Some whose subscription takes mode ONE alone: what is for it goes to others, or waits for them."""
+    leaves, leaves_at = chance.random() < LEAVING, chance.uniform(0.0, lasts_s)
+    if not leaves or reader.accepts != "ONE" or reader.ends_at is not None:
+        return reader
+    return msgspec.structs.replace(reader, leaves_at=max(leaves_at, reader.begins_at))
 
 
 def _removed_after_s(chance: random.Random) -> float:

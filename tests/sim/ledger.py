@@ -70,6 +70,7 @@ class Ledger:
         changes: how many they are; for telling whether anything happens.
         replies: how often each that was accepted has come.
         ended: subscriptions that have been ended, by key.
+        gone: those whose clients are gone for good; they stay.
         ending: those for which UNSUBSCRIBE was said, and in which session that was so last: who comes again
             may be another subscription.
     """
@@ -86,6 +87,7 @@ class Ledger:
         self.replies: dict[str, int] = {}
         self._reply_smuids: dict[str, str] = {}
         self.ended: set[str] = set()
+        self.gone: set[str] = set()
         self.ending: dict[str, int] = {}
         self._last: dict[tuple[str, str, str, int], tuple[tuple[int, int], str]] = {}
         self._distances = {site: scenario.distances(site) for site in scenario.sites}
@@ -314,6 +316,11 @@ class Ledger:
         for (owner, _), hold in self.holds.items():
             if owner == reader.key and hold.state != "committed":
                 hold.state = "returned"
+
+    def leaves(self, reader: Reader) -> None:
+        """Its client is gone for good; the subscription stays."""
+        self.gone.add(reader.key)
+        self.note(f"the client of {reader.key} is gone for good")
 
     def session_ended(self, reader: Reader, session: int) -> None:
         """What was with the subscriber is so no longer; what it had received stays its own."""

@@ -251,7 +251,7 @@ def says_its_links(outlook: "Outlook", name: str) -> bool:
 
 
 def _judge_wants(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None:
-    """It knows what every other site wants, no more and no less, on disk, too."""
+    """It knows what every other site wants, and who is attached, no more and no less, on disk, too."""
     assert site.broker is not None
     assert site.store is not None
     outlook = site.broker.door.outlook
@@ -274,9 +274,23 @@ def _judge_wants(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None
             ledger.violate(f"{site.name} does not know whether {unsure} want {topic}")
         if found != wanting:
             ledger.violate(f"{site.name} finds {found} to want {topic} of mode {mode}, and not {wanting}")
+    for topic in sorted(topics.union(TOPICS)):
+        found = set(wants.attached(topic))
+        attached = {
+            name
+            for name in _wanting(wanted, "ONE", topic) - {site.name}
+            if name not in ledger.scenario.tell_attached or _is_attended(sites[name], topic)
+        }
+        if found != attached:
+            ledger.violate(f"{site.name} finds {found} to be attached to {topic}, and not {attached}")
     stored = site.store._reader.execute("SELECT site, bucket, leaves FROM wants")
     if {(name, index): leaves for name, index, leaves in stored} != known:
         ledger.violate(f"{site.name} has other wants of sites in its store than it knows")
+
+
+def _is_attended(site: "Site", topic: str) -> bool:
+    assert site.broker is not None
+    return site.broker._router.view.is_attended(topic)
 
 
 def _wanted_by(site: "Site") -> set[tuple[str, str]]:

@@ -1,8 +1,11 @@
 """Judges where what has one owner comes to rest: messages of mode ONE, and those for an account.
 
 A site keeps one where somebody there has it in hand, or is to have it again in a moment; and where nobody who
-takes it is within the depth that it has left, over the sites and links that are not lost. By the contract one
-that has a way rests nonetheless
+takes it is within the depth that it has left, over the sites and links that are not lost. Of mode ONE these
+are those who are attached, and only where none of them can be reached, subscriptions that nobody is attached
+to: with one of these it rests then. At a site that does not say who is attached it rests with one always.
+
+By the contract one that has a way rests nonetheless
 
     under way     where it was handed to a peer that is lost, or over such a link: only that knows whose it is
     told of       where its ways all lead back, and a peer beyond a lost link has told, besides news, that it
@@ -30,7 +33,8 @@ class Held(msgspec.Struct):
 
     Attributes:
         name: of the message, for people.
-        takers: sites where somebody takes it.
+        takers: sites where somebody takes it, and is attached.
+        left: sites where a subscription takes it that nobody is attached to.
         depth: that it has left.
         hops: the sites that it came through.
         handed_to: the peer that is to answer for it; "" for none.
@@ -40,6 +44,7 @@ class Held(msgspec.Struct):
     site: str
     name: str
     takers: set[str]
+    left: set[str] = set()
     depth: int = 0
     hops: tuple[str, ...] = ()
     handed_to: str = ""
@@ -83,23 +88,24 @@ class Resting:
                 continue
             smuid = entry.smuid(site)
             key = self._keys.get(smuid, entry.topic.name)
-            held = Held(site, f"{key} ({smuid})", self._takers(entry, key))
+            held = Held(site, f"{key} ({smuid})", *self._takers(entry, key))
             if (copy := federation.outlook.copies.get(entry.id)) is not None:
                 held.depth, held.hops, held.handed_to = copy.depth, copy.hops, copy.custody_to
                 held.told = federation.interest.told(federation.forwarding.want_of(entry))
             yield held
 
-    def _takers(self, entry: Entry, key: str) -> set[str]:
+    def _takers(self, entry: Entry, key: str) -> tuple[set[str], set[str]]:
+        """The sites where somebody is who takes it, and those where a subscription is left that does."""
         if entry.topic.is_system:
-            return {parse_address(entry.topic.name).server}
+            return {parse_address(entry.topic.name).server}, set()
         publication = self._publications.get(key)
         if publication is None:
-            return set()
-        return {
-            reader.site
-            for reader in self._scenario.readers
-            if reader.takes(publication) and takes_one(reader)
-        }
+            return set(), set()
+        readers = [each for each in self._scenario.readers if each.takes(publication) and takes_one(each)]
+        return (
+            {reader.site for reader in readers if reader.leaves_at is None},
+            {reader.site for reader in readers if reader.leaves_at is not None},
+        )
 
     def _why_overdue(self, held: Held) -> str | None:
         """What is wrong with it; None where it may rest."""
@@ -108,18 +114,28 @@ class Resting:
             return f"was handed to {held.handed_to} by {held.site}, and is not answered" if answers else None
         if held.site in held.takers:
             return f"waits at {held.site}, where somebody takes it"
-        ways = self._ways(held)
+        is_left = held.site in held.left
+        if is_left and held.site not in self._scenario.tell_attached:
+            return None
+        ways = self._ways(held, held.takers)
+        if not ways and not is_left and not self._are_reached(held):
+            ways = self._ways(held, held.left)
         if not ways or self._waits_for_told(held, ways):
             return None
         by = ", ".join(f"{peer} ({1 + distance})" for peer, distance in ways.items())
         return f"waits at {held.site} with depth {held.depth}, and has a way by {by}"
 
-    def _ways(self, held: Held) -> dict[str, int]:
-        """The peers by which it can come to somebody who takes it; links from each to the nearest."""
+    def _are_reached(self, held: Held) -> bool:
+        """Whether somebody who is attached can be reached, be it beyond its depth."""
+        distances = self._scenario.distances(held.site, without=self._lost)
+        return not held.takers.isdisjoint(distances)
+
+    def _ways(self, held: Held, takers: Collection[str]) -> dict[str, int]:
+        """The peers by which it can come to one of these; links from each to the nearest."""
         ways = {}
         for peer in self._peers(held.site):
             distances = self._scenario.distances(peer, without={*self._lost, held.site})
-            nearest = min((distances[taker] for taker in held.takers if taker in distances), default=None)
+            nearest = min((distances[taker] for taker in takers if taker in distances), default=None)
             if nearest is not None and held.may_go(nearest) and not held.is_spent(peer):
                 ways[peer] = nearest
         return ways

@@ -70,6 +70,8 @@ class Reader(msgspec.Struct, frozen=True):
         think_s: longest time with a message.
         careless: share of messages that are given back, forgotten, or held until their lock ends.
         acknowledges_all: unguaranteed messages, too, are with it until it commits them.
+        leaves_at: when its client is gone for good, and the subscription stays; None for never. It is one of
+            mode ONE alone.
     """
 
     site: str
@@ -83,6 +85,7 @@ class Reader(msgspec.Struct, frozen=True):
     think_s: float
     careless: float
     acknowledges_all: bool
+    leaves_at: float | None = None
 
     @property
     def key(self) -> str:
@@ -147,6 +150,7 @@ class Scenario(msgspec.Struct, frozen=True):
         starts_again: once all is quiet all sites are killed, and judged after they have started again.
         name_destinations: sites that do.
         take_wants_from_news: sites that do; others are told by their peers of all that is wanted.
+        tell_attached: sites that say in news to what somebody is attached.
     """
 
     seed: int
@@ -163,6 +167,7 @@ class Scenario(msgspec.Struct, frozen=True):
     starts_again: bool
     name_destinations: frozenset[str]
     take_wants_from_news: frozenset[str]
+    tell_attached: frozenset[str]
 
     @property
     def has_circles(self) -> bool:

@@ -23,14 +23,25 @@ def square(*, older: Collection[str] = ()) -> Federation:
     return sites
 
 
-def overdue(sites: Federation, *lost: str | tuple[str, str], topic: str = "t") -> list[str]:
-    """What is said of the one message of these sites, which somebody takes at c, as the judge knows."""
+def overdue(
+    sites: Federation, *lost: str | tuple[str, str], topic: str = "t", left: str = "", silent: str = ""
+) -> list[str]:
+    """What is said of the one message of these sites, which somebody takes at c, as the judge knows.
+
+    And subscriptions at the sites that are `left`; those that are `silent` do not say who is attached.
+    """
     links = [Link(*pair, 0.01, 0.0, 0.0, flood=False) for pair in sorted(SQUARE)]
-    reader = Reader("c", "r", "t", "BOTH", 1, 1.0, 0.0, None, 0.0, 0.0, acknowledges_all=False)
+    reader = Reader("c", "r", "t", "ONE", 1, 1.0, 0.0, None, 0.0, 0.0, acknowledges_all=False)
+    others = [msgspec.structs.replace(reader, site=site, leaves_at=0.0) for site in left]
     drawn = draw(1)
     message = msgspec.structs.replace(drawn.publications[0], topic="t", mode="ONE")
     scenario = msgspec.structs.replace(
-        drawn, sites=list("abcd"), links=links, readers=[reader], publications=[message]
+        drawn,
+        sites=list("abcd"),
+        links=links,
+        readers=[reader, *others],
+        publications=[message],
+        tell_attached=frozenset("abcd").difference(silent),
     )
     ledger = Ledger(scenario, lambda: 0.0)
     if topic == "t":
@@ -61,6 +72,18 @@ def test_what_has_no_way_within_its_depth_may_wait() -> None:
     assert not overdue(waiting(-1), "a")
     assert not overdue(waiting(1))
     assert not overdue(waiting(0))
+
+
+def test_what_rests_with_a_subscription_that_is_left_may_do_so_only_while_nobody_can_be_reached() -> None:
+    assert overdue(waiting(-1), left="a")
+    assert overdue(waiting(-1), left="d")
+    assert not overdue(waiting(-1), "c", left="a")
+    assert not overdue(waiting(-1), "c", left="ad")
+    assert overdue(waiting(-1), "c", left="d")
+    assert not overdue(waiting(1), left="a")
+    assert not overdue(waiting(1), left="d"), "it waits for who is attached, beyond its depth"
+    assert not overdue(waiting(-1), left="a", silent="a")
+    assert overdue(waiting(-1), left="a", silent="c")
 
 
 def test_what_somebody_has_in_hand_is_not_overdue_and_what_nobody_has_there_is() -> None:

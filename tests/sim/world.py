@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +10,7 @@ import trio
 
 from daemon.link.peers_file import PeerEntry
 from daemon.settings import LinkSettings, QueueSettings
-from routing.peering.news import DESTINATIONS
+from routing.peering.news import ATTACHED, DESTINATIONS
 from routing.peering.wants import WANTS_FROM_NEWS
 from tests.sim import balance, machine, promises
 from tests.sim.clients import Clients
@@ -83,8 +83,14 @@ class World:
             random.Random(f"links {name} {self.scenario.seed}"),
             self.clients.serve,
             without=() if name in self.scenario.take_wants_from_news else (WANTS_FROM_NEWS,),
-            in_news=(DESTINATIONS,) if name in self.scenario.name_destinations else (),
+            in_news=tuple(self._in_news(name)),
         )
+
+    def _in_news(self, name: str) -> Iterator[str]:
+        if name in self.scenario.name_destinations:
+            yield DESTINATIONS
+        if name in self.scenario.tell_attached:
+            yield ATTACHED
 
     async def run(self, *, stops: bool = False) -> None:
         """All of it; `stops`: then all sites end in order, so that nothing is left open in their hop logs."""
