@@ -319,6 +319,32 @@ def test_among_sites_of_an_earlier_version_one_rests_and_is_not_lost(seed: int, 
     assert sites.transfers <= before + 6
 
 
+@SEEDS
+def test_what_a_peer_told_before_its_link_went_down_keeps_no_job(seed: int) -> None:
+    """It waits with the subscription that is left, and not for the link with the old one."""
+    sites = begun({*LINE, ("beta", "old")}, seed, old=("old",))
+    left(sites, "gamma")
+    sites.subscribe("old")
+    after(sites)
+    sites.cut("beta", "old")
+    after(sites)
+    publish(sites, "alpha")
+    after(sites)
+    assert where(sites) == ["gamma"]
+
+
+def test_peers_of_an_earlier_version_are_told_nothing_of_who_is_attached() -> None:
+    sites = begun(LINE, old=("beta",))
+    worker = sites.subscribe("gamma")
+    after(sites)
+    sites.interest_carried.clear()
+    leaves(sites, "gamma", worker)
+    after(sites)
+    sites.subscribe("gamma")
+    after(sites)
+    assert not sites.interest_carried
+
+
 def test_of_a_site_that_does_not_tell_each_want_counts_as_attached() -> None:
     sites = begun(LINE, features=(DESTINATIONS,))
     left(sites, "gamma")
@@ -397,6 +423,30 @@ def test_what_is_wanted_is_counted_once_whoever_is_attached() -> None:
         ("ONE", "u.*"),
     ]
     assert bucket_of("t") != bucket_of("u.*")
+
+
+def test_who_is_asked_where_it_goes_says_so() -> None:
+    sites = begun({*LINE, ("beta", "delta")})
+    left(sites, "alpha")
+    left(sites, "gamma")
+    after(sites)
+    unattended = "nobody who wants it there is attached"
+    assert ways(sites, "beta") == {
+        "alpha": "",
+        "delta": "nobody there wants it",
+        "gamma": "alpha is as near or nearer",
+    }
+    assert ways(sites, "alpha") == {"beta": unattended}
+    sites.subscribe("gamma")
+    after(sites)
+    assert ways(sites, "beta") == {"alpha": unattended, "delta": "nobody there wants it", "gamma": ""}
+    assert ways(sites, "alpha") == {"beta": ""}
+    assert ways(sites, "gamma") == {"beta": unattended}
+
+
+def ways(sites: Federation, site: str) -> dict[str, str]:
+    """Why a message that is published at a site does not go to each peer; "" where it does."""
+    return {way.peer: way.why for way in sites.routers[site].federation.outlook.ways("t", "ONE", -1, ())}
 
 
 # -- any graph ---------------------------------------------------------------------------------------

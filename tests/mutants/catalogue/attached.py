@@ -1,0 +1,173 @@
+"""A message of mode ONE goes to who is attached, before a subscription that has nobody."""
+
+from typing import Final
+
+from tests.mutants.mutation import Mutation
+
+TESTS: Final = "tests/routing/federation/test_ways_to_attached.py"
+ASKING: Final = "tests/daemon/control/test_enquiring.py"
+WAYS: Final = "routing/federation/ways_of_one.py"
+KNOWN: Final = "routing/federation/known_wants.py"
+
+MUTATIONS: Final = [
+    Mutation(
+        name="a job goes by what is wanted, whoever is attached",
+        file=WAYS,
+        old="            if attached := self._to_attached(topic.name):\n                return attached\n",
+        new="",
+        tests=(f"{TESTS}::test_one_goes_past_a_subscription_that_nobody_is_attached_to",),
+        seed=0,
+        profile="ways",
+    ),
+    Mutation(
+        name="a subscription that nobody is attached to passes for one that is merely busy",
+        file=WAYS,
+        old="        return not (self._tells_attached() and self._nearest.to_attached(topic.name))",
+        new="        return True",
+        tests=(
+            f"{TESTS}::test_one_that_rests_with_a_subscription_that_nobody_is_attached_to_goes_to_who_is_there",
+        ),
+    ),
+    Mutation(
+        name="a job goes from one subscription that nobody is attached to to another",
+        file=WAYS,
+        old='            if self._matching.is_taken(topic, "ONE"):\n                return {}\n',
+        new="",
+        tests=(
+            f"{TESTS}::test_one_rests_where_it_was_published_if_that_takes_it_and_nobody_is_there",
+            f"{TESTS}::test_one_stays_with_who_is_busy_and_does_not_go_to_where_nobody_is",
+        ),
+    ),
+    Mutation(
+        name="a site where somebody is busy hands what it has back to who is attached",
+        file=WAYS,
+        old="if self._own_wants.is_attended(topic) or self._still_says",
+        new="if self._still_says",
+        tests=(f"{TESTS}::test_two_who_are_busy_do_not_pass_it_to_and_fro",),
+    ),
+    Mutation(
+        name="a job goes back for what peers tell besides news",
+        file=WAYS,
+        old="self._tells_attached() and self._nearest.to_attached(",
+        new="self._tells_attached() and self._to_attached(",
+        tests=(f"{TESTS}::test_among_sites_of_an_earlier_version_one_rests_and_is_not_lost",),
+    ),
+    Mutation(
+        name="a peer whose link is down keeps a job from a subscription that is left",
+        file=WAYS,
+        old="any(name in self._peers and self._peers[name].up for name in told)",
+        new="told",
+        tests=(f"{TESTS}::test_what_a_peer_told_before_its_link_went_down_keeps_no_job",),
+    ),
+    Mutation(
+        name="a site that does not say who is attached goes by that itself",
+        file="routing/federation/saying.py",
+        old="return self.is_heard and ATTACHED in self._features",
+        new="return True",
+        tests=(f"{TESTS}::test_among_sites_of_an_earlier_version_one_rests_and_is_not_lost",),
+    ),
+    Mutation(
+        name="a site says of all that it wants that somebody is attached",
+        file="routing/federation/own_wants.py",
+        old="        if self._matching.is_attended(target):",
+        new='        if "ONE" in kinds:',
+        tests=(f"{TESTS}::test_one_goes_past_a_subscription_that_nobody_is_attached_to",),
+    ),
+    Mutation(
+        name="peers are told by interest that somebody is attached",
+        file="routing/federation/own_wants.py",
+        old='        if kind != "ATTACHED":\n',
+        new="        if kind:\n",
+        tests=(f"{TESTS}::test_peers_of_an_earlier_version_are_told_nothing_of_who_is_attached",),
+    ),
+    Mutation(
+        name="that a session has left is said to nobody",
+        file="routing/subscribing.py",
+        old="        if not subscription.attached:\n            self._target_changed",
+        new="        if False:\n            self._target_changed",
+        tests=(f"{TESTS}::test_one_goes_past_a_subscription_that_nobody_is_attached_to",),
+    ),
+    Mutation(
+        name="that a session is back is said to nobody",
+        file="routing/subscribing.py",
+        old="        if not was_attached:\n",
+        new="        if False:\n",
+        tests=(f"{TESTS}::test_one_rests_while_nobody_is_attached_and_goes_to_who_comes_first",),
+    ),
+    Mutation(
+        name="a session that comes again at once costs news",
+        file="routing/federation/own_leaves.py",
+        old="        return bool(self.unsealed or self.gone) or",
+        new="        return bool(self._stale) or",
+        tests=(f"{TESTS}::test_who_leaves_and_is_back_before_news_may_say_so_costs_nothing",),
+    ),
+    Mutation(
+        name="a site hands on what its news brings back, as it says still that somebody is attached",
+        file="routing/federation/own_leaves.py",
+        old='_TO_ONE: Final = ("ONE", _ATTACHED)',
+        new='_TO_ONE: Final = ("ONE",)',
+        tests=(
+            f"{TESTS}::test_one_that_waits_for_somebody_busy_goes_when_that_one_leaves_before_news_may_say_so",
+        ),
+    ),
+    Mutation(
+        name="what was kept as news said that somebody is attached stays when that is out",
+        file="routing/federation/pulling.py",
+        old='if kind in ("ONE", "ATTACHED") else ()',
+        new='if kind == "ONE" else ()',
+        tests=(
+            f"{TESTS}::test_one_that_waits_for_somebody_busy_goes_when_that_one_leaves_before_news_may_say_so",
+        ),
+    ),
+    Mutation(
+        name="what waits for who has left stays where no news says so",
+        file="routing/federation/custody.py",
+        old="if topic is not None and not self._state.grouping.is_attended(topic):",
+        new="if False:",
+        tests=(
+            f"{TESTS}::test_what_waits_for_somebody_busy_goes_when_that_one_leaves_where_there_is_no_news",
+        ),
+    ),
+    Mutation(
+        name="news of who is attached moves nothing",
+        file=KNOWN,
+        old="        names = self._touched.names if",
+        new='        if kind == "ATTACHED":\n            return\n        names = self._touched.names if',
+        tests=(f"{TESTS}::test_one_rests_while_nobody_is_attached_and_goes_to_who_comes_first",),
+    ),
+    Mutation(
+        name="a site that does not say who is attached passes for one where nobody is",
+        file=KNOWN,
+        old='if mode == "ONE" and not self.tells_attached:',
+        new="if False:",
+        tests=(f"{TESTS}::test_a_site_that_tells_from_now_on_is_believed_at_once",),
+    ),
+    Mutation(
+        name="a site that says from now on who is attached is taken as it was",
+        file=KNOWN,
+        old="        self._change(site, known, was, set(known.said(leaves)))\n",
+        new="",
+        tests=(f"{TESTS}::test_a_site_that_tells_from_now_on_is_believed_at_once",),
+    ),
+    Mutation(
+        name="what somebody is attached to counts as wanted twice",
+        file=KNOWN,
+        old=" - known.rules - known.attached if",
+        new=" - known.rules if",
+        tests=(f"{TESTS}::test_what_is_wanted_is_counted_once_whoever_is_attached",),
+    ),
+    Mutation(
+        name="who is asked where a job goes says so of all that is wanted",
+        file="routing/federation/outlook.py",
+        old="            distances = self._ways_of_one.distances(",
+        new="            self._ways_of_one.distances(",
+        tests=(f"{TESTS}::test_who_is_asked_where_it_goes_says_so",),
+    ),
+    Mutation(
+        name="a trace ends at a subscription that nobody is attached to",
+        file="daemon/control/enquiring.py",
+        old="self._door.view.is_attended(trace.topic)):",
+        new="count):",
+        tests=(ASKING,),
+    ),
+]
