@@ -1,4 +1,4 @@
-"""The states of a copy, and what each event makes of it: the table of `routing.lifecycle`, as values.
+"""The states of a copy, and what each event makes of it: the table of `routing.copy_events`, as values.
 
     state     who may still have it                                      once nobody is due
     to one    one subscription, here or at another site                  it ends

@@ -8,9 +8,9 @@ all that is kept is due to every subscription that is not done with it.
 from collections.abc import Callable, Container
 from typing import Final
 
+from routing.copy_events import advance
 from routing.decisions import MarkDone
 from routing.delivery import Deliveries
-from routing.lifecycle import advance
 from routing.queue import GUARANTEED, STATED, Entry
 from routing.state import SiteState
 from routing.steps import Task

@@ -1,9 +1,7 @@
 """The life of a copy: who may still have it, and when it ends.
 
-A copy is a message that this site holds, an `Entry`. `Entry.due` counts those who have still to finish it:
-subscriptions, peers that have still to answer for what they were sent, and sites that it is to see to.
-
-Which states it has, and what each event makes of it, is the table in `routing.copy_states`.
+A copy is a message that this site holds, an `Entry`. Which states it has, and what each event makes of it, is
+the table in `routing.copy_states`; whom it is due to, `Entry.due`, is counted in `routing.copy_events`.
 
 How long it is held:
 
@@ -15,14 +13,14 @@ How long it is held:
 A copy may be published with a delay. Until that ends it is due to nobody by name, and 1 stands for those to
 whom it will be; how long it is held counts from then.
 
-Nothing outside this file changes `Entry.due`, ends a copy, or takes one back from a subscriber; where it
+Nothing outside these files changes `Entry.due`, ends a copy, or takes one back from a subscriber; where it
 goes then is in `routing.delivery`. Source: routing contract 5 and 7.
 """
 
 import math
 from typing import Literal
 
-from routing.copy_states import AFTER, DUE_TO_NOBODY, STATE_FLAGS, CopyEvent
+from routing.copy_events import advance
 from routing.decisions import Bury, DiscardMessage, MarkDone, MarkReturned, Record
 from routing.message import DeliveryMode, Message
 from routing.options import ReturnOutcome
@@ -47,32 +45,6 @@ from routing.receipts import Receipts
 from routing.shares import Share
 from routing.state import SiteState
 from routing.subscription import Lock, Subscription, Topic
-
-
-def advance(entry: Entry, event: CopyEvent, left_to: int = 0) -> bool:
-    """Have something happen to a copy; whether it has ended with that.
-
-    `left_to`: how many have received it, when it times out: it is due to these alone from then on.
-
-    Raises KeyError for what cannot happen in its state.
-    """
-    after, more = AFTER[event][entry.flags & STATE_FLAGS]
-    due = entry.due = left_to if event == "timed out" else entry.due + more
-    if due <= 0:
-        after = DUE_TO_NOBODY[after]
-    if after == "ended":
-        entry.flags |= GONE
-        return True
-    if after == "left":
-        entry.flags = entry.flags & ~STATED | EXPIRED
-    if event == "undone":
-        entry.flags &= ~GONE
-    return False
-
-
-def found_nobody(entry: Entry) -> bool:
-    """Whether a copy of mode ALL was due to nobody at all, and kept for nobody."""
-    return not entry.due and not entry.flags & (ONE | STATED)
 
 
 class Lifecycle:

@@ -13,7 +13,7 @@ from daemon.metrics import Metrics
 from daemon.system.clock import Clock
 from daemon.system.mishaps import OWN_ERROR, Mishaps
 from routing import decisions
-from routing.lifecycle import found_nobody
+from routing.copy_events import found_nobody
 from routing.queue import GUARANTEED, STATED, Entry
 from routing.subscription import Consumer
 

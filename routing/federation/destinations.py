@@ -34,6 +34,7 @@ A copy goes wherever it is wanted, as `forwarding` has it, where its destination
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 
+from routing.copy_events import advance
 from routing.federation.assigning import Assigning
 from routing.federation.forwarding import Forwarding
 from routing.federation.itineraries import Itineraries
@@ -42,7 +43,6 @@ from routing.federation.seen_through import SeenThrough
 from routing.federation.topology import Topology
 from routing.federation.turns import Turns
 from routing.federation.words import SEEN_TO_MAX, DestinationWords
-from routing.lifecycle import advance
 from routing.link.units import TransferOutcome
 from routing.names import Smuid, parse_smuid
 from routing.peering.copies import UNKNOWN, Copy, Open

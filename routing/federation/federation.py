@@ -46,6 +46,7 @@ What crosses links, as values, is in `routing.peering`.
 
 from collections.abc import Callable, Collection, Mapping
 
+from routing.copy_events import advance
 from routing.decisions import Refused
 from routing.delivery import Deliveries
 from routing.federation.arriving import Arriving
@@ -71,7 +72,7 @@ from routing.federation.topology import Topology
 from routing.federation.turns import Turns
 from routing.federation.wanting import Wanting
 from routing.federation.words import DestinationWords
-from routing.lifecycle import Lifecycle, advance
+from routing.lifecycle import Lifecycle
 from routing.message import DEPTH_UNLIMITED
 from routing.names import parse_address
 from routing.peering.copies import UNKNOWN, Answered, Arrival, Copy, Forward, Open, PeerRules, Seen, UnitId

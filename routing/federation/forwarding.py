@@ -15,10 +15,10 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from routing.copy_events import advance
 from routing.decisions import Record
 from routing.federation.interest import Interest
 from routing.federation.peer import Peer
-from routing.lifecycle import advance
 from routing.link.codec import are_destinations, in_parts
 from routing.link.units import TransferOutcome
 from routing.names import parse_address, parse_smuid

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from routing.copy_events import advance
 from routing.copy_states import DUE_TO_NOBODY, TRANSITIONS, CopyEvent, CopyState, state_of
-from routing.lifecycle import advance
 from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from tests.support.examples import examples
 
