@@ -20,7 +20,7 @@ goes then is in `routing.delivery`. Source: routing contract 5 and 7.
 import math
 from typing import Literal
 
-from routing.copy_events import advance
+from routing import copy_events
 from routing.decisions import Bury, DiscardMessage, MarkDone, MarkReturned, Record
 from routing.message import DeliveryMode, Message
 from routing.options import ReturnOutcome
@@ -126,7 +126,7 @@ class Lifecycle:
 
     def end_if_due_to_nobody(self, entry: Entry, reason: str) -> bool:
         """All that a copy is due to are counted: end it where they are none. Whether it has ended."""
-        ended = entry.due <= 0 and advance(entry, "settled")
+        ended = entry.due <= 0 and copy_events.settled(entry)
         if ended:
             self._end_everywhere(entry, "expired", reason)
         return ended
@@ -146,7 +146,7 @@ class Lifecycle:
         state = self._state
         if entry.flags & RECEIPT:
             self._receipts.progress(entry, subscription, now, has_it=event != "dead")
-        ended = advance(entry, "done")
+        ended = copy_events.done(entry)
         if event == "dead":
             entry.topic.traffic.dead += 1
         else:
@@ -168,7 +168,7 @@ class Lifecycle:
         """
         state = self._state
         had_ended = entry.flags & GONE
-        advance(entry, "undone")
+        copy_events.undone(entry)
         if had_ended:
             entry.flags &= ~COUNTED
             entry.topic = state.topic(entry.topic.name)
@@ -182,7 +182,7 @@ class Lifecycle:
         """Note that a subscription has ended that a copy of mode ALL was due to."""
         if entry.flags & RECEIPT:
             self._receipts.progress(entry, subscription, now, has_it=False)
-        ended = advance(entry, "done")
+        ended = copy_events.done(entry)
         self._state.out.append(Record("returned", entry, subscription, reason=why))
         if ended:
             entry.topic.traffic.expired += 1
@@ -198,7 +198,7 @@ class Lifecycle:
 
     def answered(self, entry: Entry, peer: str, depth: int, answered: Answered) -> None:
         """Note that a peer has answered for all transfers of a copy of mode ALL."""
-        ended = advance(entry, "answered")
+        ended = copy_events.answered(entry)
         self._state.out.append(
             Record("forwarded", entry, peer=peer, depth=depth, final=ended, answered=answered)
         )
@@ -208,7 +208,7 @@ class Lifecycle:
         """Note that sites have a copy of mode ALL that this site was to see to, as a peer tells."""
         ended = False
         for _ in sites:
-            ended = advance(entry, "arrived")
+            ended = copy_events.arrived(entry)
         self._state.out.append(Record("arrived", entry, peer=peer, destinations=sites, final=ended))
         self._hold_on(entry, ended)
 
@@ -216,7 +216,7 @@ class Lifecycle:
         """Note that sites are not to have a copy of mode ALL any more that this site was to see to."""
         ended = False
         for _ in sites:
-            ended = advance(entry, "arrived")
+            ended = copy_events.arrived(entry)
         if ended:
             entry.topic.traffic.expired += 1
             self._state.out.append(Record("expired", entry, final=True, reason="wanted by nobody any more"))
@@ -231,7 +231,7 @@ class Lifecycle:
 
     def handed_over(self, record: Record) -> None:
         """End a copy of mode ONE that is another site's now, which `record` tells."""
-        advance(record.entry, "done")
+        copy_events.done(record.entry)
         self._state.out.append(record)
         self._state.let_go(record.entry)
 
@@ -248,7 +248,7 @@ class Lifecycle:
             return False
         state.out.append(Record("returned", entry, subscription, attempt=lock.attempt, reason=reason))
         was_left = entry.flags & EXPIRED
-        if advance(entry, "returned"):
+        if copy_events.returned(entry):
             self._end_everywhere(entry, "expired")
             return False
         if was_left:
@@ -277,7 +277,7 @@ class Lifecycle:
         """End a copy whose timeout has ended, or leave it to those who have `received` it."""
         if entry.flags & RECEIPT:
             self._receipts.close(entry, now)
-        if advance(entry, "timed out", received):
+        if copy_events.timed_out(entry, received):
             self._end_everywhere(entry, "expired")
         else:
             entry.topic.kept.discard(entry.id)
@@ -288,7 +288,7 @@ class Lifecycle:
         """End a copy wherever it waits; those whom it is with are the caller's."""
         if entry.flags & RECEIPT:
             self._receipts.close(entry, now)
-        advance(entry, "taken away")
+        copy_events.taken_away(entry)
         self._end_everywhere(entry, event, reason)
 
     def _end_everywhere(
@@ -323,7 +323,7 @@ class Lifecycle:
         if entry.flags & GONE and not recorded:
             return
         if not entry.flags & GONE:
-            advance(entry, "taken away")
+            copy_events.taken_away(entry)
         if not recorded:
             state.out.append(Record("dropped", entry, final=True, reason=reason))
         if not any(type(decision) is DiscardMessage for decision in told):

@@ -46,7 +46,7 @@ What crosses links, as values, is in `routing.peering`.
 
 from collections.abc import Callable, Collection, Mapping
 
-from routing.copy_events import advance
+from routing import copy_events
 from routing.decisions import Refused
 from routing.delivery import Deliveries
 from routing.federation.arriving import Arriving
@@ -415,7 +415,7 @@ class Federation:
         waits_for = [name for name, forward in forwards.items() if forward.unacknowledged]
         if not entry.flags & ONE:
             for _ in waits_for:
-                advance(entry, "sent")
+                copy_events.sent(entry)
             if seen_to is not None:
                 self.destinations.restore(copy, destinations or {}, seen_to)
                 for site in copy.destinations.keys() - self.spreading.known.keys() - {UNKNOWN}:
