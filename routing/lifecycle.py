@@ -24,6 +24,7 @@ from routing import copy_events
 from routing.decisions import Bury, DiscardMessage, MarkDone, MarkReturned, Record
 from routing.message import DeliveryMode, Message
 from routing.options import ReturnOutcome
+from routing.peering.about import OfEntry
 from routing.peering.copies import Answered
 from routing.queue import (
     COUNTED,
@@ -318,7 +319,9 @@ class Lifecycle:
         Only as far as the store and the hop log have to know; nothing of one that had ended before.
         """
         state = self._state
-        told = [decision for decision in state.out if getattr(decision, "entry", None) is entry]
+        told = [
+            decision for decision in state.out if isinstance(decision, OfEntry) and decision.entry is entry
+        ]
         recorded = any(type(decision) is Record and decision.final for decision in told)
         if entry.flags & GONE and not recorded:
             return
