@@ -13,8 +13,8 @@ from daemon.metrics import Metrics
 from daemon.system.clock import Clock
 from daemon.system.mishaps import OWN_ERROR, Mishaps
 from routing import decisions
+from routing.copy_events import found_nobody
 from routing.errors import Refusal
-from routing.lifecycle import found_nobody
 from routing.queue import GUARANTEED, STATED, Entry
 from routing.subscription import Consumer
 
