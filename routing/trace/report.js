@@ -156,27 +156,21 @@ function routes() {
     const box = make("details");
     box.id = routeId(route.smuid);
     box.append(named(make("summary"), `${route.smuid} · ${route.topic} · ${count(route.reached)} servers · ${ms(route.last_delay_us)} · ${route.state}`));
-    const arrivals = new Map(), below = new Map();
-    // A message of mode ONE may be handed back: a server hangs where it had the message first.
-    const accepted = route.hops.filter((hop) => hop.kind === "accepted" && hop.to !== route.origin);
-    accepted.sort((a, b) => (a.level ?? Infinity) - (b.level ?? Infinity) || a.attempt - b.attempt);
-    for (const hop of accepted) if (!arrivals.has(hop.to)) arrivals.set(hop.to, hop);
-    for (const [, hop] of arrivals) below.set(hop.from, [...(below.get(hop.from) || []), hop]);
-    const states = new Map(route.copies.map((copy) => [copy.server, copy.state]));
-    const seen = new Set();
-    const branch = (server, hop) => {
-      const item = named(make("li"), server + (hop ? ` after ${ms(hop.delay_us)} (raw ${ms(hop.delay_raw_us)})` : "") + " · " + (states.get(server) || "its log is missing"));
-      if (seen.has(server)) return item;
-      seen.add(server);
-      const list = make("ul");
-      for (const next of below.get(server) || []) list.append(branch(next.to, next));
-      if (list.children.length) item.append(list);
-      return item;
-    };
-    const list = make("ul");
-    list.append(branch(route.origin));
-    for (const server of [...below.keys(), ...states.keys()]) if (!seen.has(server) && !arrivals.has(server)) list.append(branch(server));
+    // each line stands in a list of its own depth, below the last line that is less deep
+    const list = make("ul"), lists = [list], last = [];
+    for (const line of route.lines) {
+      const item = make("li"), hop = line.hop;
+      named(item, line.rejected || (line.unknown ? "how it came here is not known: " : "") + line.server
+        + (hop ? ` after ${ms(hop.delay_us)} (raw ${ms(hop.delay_raw_us)})` : "")
+        + (hop && hop.attempt > 1 ? ` at attempt ${hop.attempt}` : "") + (line.doubt ? ` (${line.doubt})` : "")
+        + (line.rejected ? "" : " · " + (line.state || "its log is missing")));
+      lists.length = line.depth + 1;
+      lists[line.depth] ||= last[line.depth - 1].appendChild(make("ul"));
+      lists[line.depth].append(item);
+      last[line.depth] = item;
+    }
     box.append(list);
+    if (route.more) box.append(make("p", `And ${count(route.more)} more of these lines; see: smqpd trace route ${route.smuid} --out DIR`, "hint"));
     for (const one of route.by_pattern) box.append(named(make("p", null, "hint"), `Delivered at ${one.server} to ${one.subscription} by the pattern ${one.pattern}`));
     if (route.missing.length) box.append(named(make("p", null, "hint"), "Not known: what became of the copies at " + route.missing.join(", ")));
     $("routes").append(box);

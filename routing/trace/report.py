@@ -7,6 +7,7 @@ as HTML. What the page holds grows with sites and links; of messages it has a fi
 
 import json
 import math
+import sys
 from importlib.resources import files
 from typing import Any, Final
 
@@ -15,14 +16,14 @@ from pyspark.sql import functions as f
 
 from routing.trace import batch, tables
 from routing.trace.anomalies import by_gravity
-from routing.trace.journal import jsonable
+from routing.trace.journal import jsonable, outline
 
 SLOW_ROUTES_MAX: Final = 20
 GRAVE_ROUTES_MAX: Final = 100
 ANOMALIES_MAX: Final = 500
 LINKS_MAX: Final = 5_000
 BALANCE_MAX: Final = 2_000
-HOPS_SHOWN_MAX: Final = 200
+STOPS_SHOWN_MAX: Final = 200
 PATTERNS_SHOWN_MAX: Final = 20
 MAP_ROUNDS: Final = 300
 
@@ -125,12 +126,24 @@ def _worst_routes(session: SparkSession, out: str, day: str | None) -> list[dict
         .limit(SLOW_ROUTES_MAX)
     )
     named |= {row.smuid for row in slow.collect()}
-    chosen = routes.where(f.col("smuid").isin(*named)).withColumn("hops", f.slice("hops", 1, HOPS_SHOWN_MAX))
-    found = _rows(chosen.orderBy(f.desc_nulls_last("last_delay_us"), "smuid"), len(named)) if named else []
+    chosen = routes.where(f.col("smuid").isin(*named)).orderBy(f.desc_nulls_last("last_delay_us"), "smuid")
+    # one at a time: the hops of all of them may be many
+    found = [shown(row.asDict(recursive=True)) for row in chosen.toLocalIterator()] if named else []
     by_pattern = _by_pattern(session, out, [route["smuid"] for route in found]) if found else {}
     for route in found:
         route["by_pattern"] = by_pattern.get(route["smuid"], [])
     return sorted(found, key=lambda route: ranks.get(route["smuid"], len(ranks)))
+
+
+def shown(route: dict[str, Any]) -> dict[str, Any]:
+    """A row of the routes as the page has it: its tree as `lines`, and how many `more` there are of them."""
+    lines = outline(route, sys.maxsize)
+    told = {name: route[name] for name in ("smuid", "topic", "origin", "reached", "last_delay_us", "state")}
+    return told | {
+        "missing": route["missing"],
+        "lines": lines[:STOPS_SHOWN_MAX],
+        "more": len(lines) - len(lines[:STOPS_SHOWN_MAX]),
+    }
 
 
 def _by_pattern(session: SparkSession, out: str, smuids: list[str]) -> dict[str, list[dict[str, Any]]]:

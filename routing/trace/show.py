@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from routing.trace.journal import RouteStop, tree
+from routing.trace.journal import RouteStop, rejected, tree
 
 UNFOLDED_COLUMNS = 2_000
 UNKNOWN = "unknown"
@@ -76,7 +76,7 @@ def route_tree(route: dict[str, Any]) -> Tree:
             branch = shown.add(plain("how it came here is not known:"))
         _add(branch, root)
     for hop in loose:
-        shown.add(plain(_rejected(hop)))
+        shown.add(plain(rejected(hop)))
     if route["missing"]:
         shown.add(plain("not known: what became of the copies at " + ", ".join(route["missing"])))
     if route["truncated"]:
@@ -92,7 +92,7 @@ def _add(branch: Tree, root: RouteStop) -> None:
         above, stop = waiting.pop()
         node = above.add(plain(_stop(stop)))
         for hop in stop.rejected:
-            node.add(plain(_rejected(hop)))
+            node.add(plain(rejected(hop)))
         waiting += [(node, following) for following in reversed(stop.onward)]
 
 
@@ -102,15 +102,10 @@ def _stop(stop: RouteStop) -> str:
         words.append(f"after {milliseconds(stop.arrival['delay_us'])}")
         if stop.arrival["attempt"] > 1:
             words.append(f"at attempt {stop.arrival['attempt']}")
-        if not stop.sure:
-            words.append("(only the Hops of a later record tell)")
+        if stop.doubt:
+            words.append(f"({stop.doubt})")
     words.append(stop.state or "its log is missing")
     return " ".join(words)
-
-
-def _rejected(hop: dict[str, Any]) -> str:
-    meaning = {"depth": "again, with more depth", "accepted": "handed back"}.get(hop["kind"], hop["kind"])
-    return f"-> {hop['to']} {meaning}"
 
 
 def summary(shown: Console, found: dict[str, Any], out: str) -> None:

@@ -56,21 +56,26 @@ TOPIC = "a-topic-as-long-as-topics-may-be" * 30
 
 
 def route(smuid: str, topic: str) -> dict[str, Any]:
-    a, b, _ = SITES
-    hop = {"from": a, "to": b, "attempt": 1, "kind": "accepted", "level": 1, "delay_us": 5, "delay_raw_us": 5}
-    copies = [{"server": a, "state": "finished"}, {"server": b, "state": "lost"}]
-    return {
+    """As the page has it: from the first site to the second, where it was lost, and somehow to the third."""
+    from routing.trace import report
+
+    a, b, c = SITES
+    times = dict.fromkeys(("sent_us", "sent_at_us", "received_us", "received_at_us"), 5)
+    hop: dict[str, Any] = {"from": a, "to": b, "attempt": 1, "crossing": 1, "kind": "accepted", "level": 1}
+    states = ((a, "finished"), (b, "lost"), (c, "unknown"))
+    row = {
         "smuid": smuid,
         "topic": topic,
         "reached": 1,
         "last_delay_us": 5,
         "state": "partial",
         "origin": a,
-        "hops": [hop],
-        "copies": copies,
+        "mode": "ALL",
+        "hops": [hop | times | {"delay_us": 5, "delay_raw_us": 5}],
+        "copies": [{"server": server, "state": state} for server, state in states],
         "missing": [b],
-        "by_pattern": [{"server": a, "subscription": TOPIC, "pattern": "weather.#"}],
     }
+    return report.shown(row) | {"by_pattern": [{"server": a, "subscription": TOPIC, "pattern": "weather.#"}]}
 
 
 def small_page(path: Path, anomalies: int = 1) -> Path:
@@ -140,6 +145,7 @@ def test_a_click_on_an_anomaly_leads_to_its_route(browser: Any, tmp_path: Path) 
     assert opened_route.count() == 1
     assert f"{SITES[0]}/019aa5d72900-1-1" in opened_route.inner_text()
     assert f"{SITES[1]} after" in opened_route.inner_text()
+    assert f"how it came here is not known: {SITES[2]} · unknown" in opened_route.inner_text()
     assert "by the pattern weather.#" in opened_route.inner_text()
     assert page.evaluate("document.querySelector('#routes details[open]').getBoundingClientRect().top") < 10
     page.click("#anomalies tbody tr:nth-child(2)")

@@ -1,0 +1,33 @@
+"""Contract 7: what is told of the records of the hop log, in words, trees and pages."""
+
+from tests.mutants.mutation import Mutation
+
+MUTATIONS = [
+    Mutation(
+        name="a message hangs where it came again, as only later Hops tell that it came before",
+        file="routing/trace/arrivals.py",
+        old="""level = passed[link]["level"] if level is None else level""",
+        new="""level = level or None""",
+        tests=(
+            "tests/routing/trace/test_journal.py::"
+            "test_that_it_came_first_is_told_by_later_hops_where_nothing_tells_how_it_left",
+        ),
+    ),
+    Mutation(
+        name="a server has a message first from who had it only from there",
+        file="routing/trace/arrivals.py",
+        old="first[server] = ways[server][rank]",
+        new="first[server] = ways[server][0]",
+        tests=(
+            "tests/routing/trace/test_journal.py::"
+            "test_one_that_comes_again_hangs_where_it_came_first_though_that_record_is_missing",
+        ),
+    ),
+    Mutation(
+        name="that it may have come another way before is not said",
+        file="routing/trace/arrivals.py",
+        old="return NOT_ALONE if any(",
+        new="return NOT_ALONE if () == (",
+        tests=("tests/routing/trace/test_journal.py::test_another_way_before_that_is_said_to_be_possible",),
+    ),
+]
