@@ -116,12 +116,14 @@ def _deliveries(records: list[HopRecord]) -> tuple[Delivery, ...]:
 def judged(records: list[HopRecord], log: Mapping[str, Any], unread: str = "") -> fate.Fate:
     """The fate that one server's records tell of, doubted where some may be missing: see `ends.states`.
 
-    `unread`: which of them cannot be read, in words.
+    What is held is so at the end of its log: others' records may tell of later. `unread`: which of them
+    cannot be read, in words.
     """
     begins = [record.record for record in records if record.event in BEGINS]
     complete_from = log.get("complete_from") or 0
     whole = bool(begins) and max(begins) >= complete_from
-    return fate.judge(records, None, unread or ("" if whole else _lacks(log)))
+    ends_us = log.get("last_us") or records[-1].time_us
+    return fate.judge(records, None, unread or ("" if whole else _lacks(log)), log_ends=moment(ends_us))
 
 
 def _sentence(copy: Mapping[str, Any], records: MessageRecords, log: Mapping[str, Any]) -> str:

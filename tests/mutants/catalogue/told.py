@@ -30,4 +30,14 @@ MUTATIONS = [
         new="return NOT_ALONE if () == (",
         tests=("tests/routing/trace/test_journal.py::test_another_way_before_that_is_said_to_be_possible",),
     ),
+    Mutation(
+        name="a copy is still held though its log has ended",
+        file="routing/trace/proof.py",
+        old=", log_ends=moment(ends_us))",
+        new=")",
+        tests=(
+            "tests/routing/trace/test_proof.py::"
+            "test_what_is_held_is_so_at_the_end_of_its_log_for_others_may_know_more",
+        ),
+    ),
 ]
