@@ -18,7 +18,9 @@ const routeId = (smuid) => "route " + smuid;
 const count = (n) => n === null || n === undefined ? "unknown" : Number(n).toLocaleString("en");
 const ms = (us) => us === null || us === undefined ? "unknown" : (us / 1000).toLocaleString("en", { maximumFractionDigits: 1 }) + " ms";
 const moment = (us) => us === null || us === undefined ? "" : new Date(us / 1000).toISOString().replace("T", " ").slice(0, 23);
-const loss = (link) => link.lost === null || !link.attempts ? null : link.lost / link.attempts;
+const loss = (link) => link.lost === null || !link.tried ? null : link.lost / link.tried;
+// what is told of a link's attempts, of which some days may tell nothing
+const known = (link, text) => link.unknown_days && link.unknown_days < link.days ? `${text} (unknown on ${link.unknown_days} of ${link.days} days)` : text;
 const percent = (share) => share === null ? "unknown" : (100 * share).toFixed(2) + " %";
 
 function figures() {
@@ -124,7 +126,7 @@ function map() {
     if (part === null) line.setAttribute("stroke-dasharray", "6 5");
     if (chosen && link.from !== chosen && link.to !== chosen) line.setAttribute("class", "faded");
     const title = document.createElementNS(space, "title");
-    title.textContent = `${link.from} to ${link.to}: ${count(link.messages)} messages, ${percent(loss(link))} of attempts lost, median ${ms(link.delay_p50_us)}`;
+    title.textContent = `${link.from} to ${link.to}: ${count(link.messages)} messages, ${known(link, percent(loss(link)))} of attempts lost, median ${ms(link.delay_p50_us)}`;
     line.append(title);
     graph.append(line);
   }
@@ -198,8 +200,8 @@ $("shade").addEventListener("change", map);
 window.addEventListener("resize", map);
 redrawLinks = table("links", [
   ["from", (r) => r.from], ["to", (r) => r.to], ["messages", (r) => r.messages, (r) => count(r.messages)],
-  ["bytes", (r) => r.bytes, (r) => count(r.bytes)], ["attempts lost", loss, (r) => percent(loss(r))],
-  ["retries", (r) => r.retries, (r) => count(r.retries)], ["duplicates", (r) => r.duplicates, (r) => count(r.duplicates)],
+  ["bytes", (r) => r.bytes, (r) => count(r.bytes)], ["attempts lost", loss, (r) => known(r, percent(loss(r)))],
+  ["retries", (r) => r.retries, (r) => known(r, count(r.retries))], ["duplicates", (r) => r.duplicates, (r) => count(r.duplicates)],
   ["p50", (r) => r.delay_p50_us, (r) => ms(r.delay_p50_us)], ["p99", (r) => r.delay_p99_us, (r) => ms(r.delay_p99_us)],
   ["p50 as logged", (r) => r.raw_p50_us, (r) => ms(r.raw_p50_us)],
 ], data.links, { only: (r) => !chosen || r.from === chosen || r.to === chosen });

@@ -30,7 +30,7 @@ MAP_ROUNDS: Final = 300
 
 def page(session: SparkSession, out: str, day: str | None = None) -> str:
     """The page about the tables below `out`; of one day (`2026-11-21`) or of all."""
-    links = [row.asDict() for row in _per_link(_of_day(tables.read(session, out, "links"), day))]
+    links = [row.asDict() for row in per_link(_of_day(tables.read(session, out, "links"), day))]
     names = sorted({link["from"] for link in links} | {link["to"] for link in links})
     data = {
         "summary": batch.summarize(session, out),
@@ -73,13 +73,24 @@ def _rows(frame: DataFrame, most: int) -> list[dict[str, Any]]:
     return [row.asDict(recursive=True) for row in frame.limit(most).collect()]
 
 
-def _per_link(links: DataFrame) -> list[Any]:
-    """One row for each link over the days; the percentiles are those of the worst day."""
+def per_link(links: DataFrame) -> list[Any]:
+    """One row for each link over the days; the percentiles are those of the worst day.
+
+    lost, retries: of the days of which they are known, null where that is none; tried: attempts on those
+    days; unknown_days: how many the others are, of `days`.
+    """
     sums = ("messages", "bytes", "attempts", "lost", "retries", "duplicates", "loops", "timed")
     worst = ("delay_p50_us", "delay_p99_us", "raw_p50_us")
+    is_known = f.col("lost").isNotNull()
     return (
         links.groupBy("from", "to")
-        .agg(*(f.sum(name).alias(name) for name in sums), *(f.max(name).alias(name) for name in worst))
+        .agg(
+            *(f.sum(name).alias(name) for name in sums),
+            *(f.max(name).alias(name) for name in worst),
+            f.coalesce(f.sum(f.when(is_known, f.col("attempts"))), f.lit(0)).alias("tried"),
+            f.count_if(~is_known).alias("unknown_days"),
+            f.count("*").alias("days"),
+        )
         .orderBy(f.desc("messages"), "from", "to")
         .limit(LINKS_MAX)
         .collect()

@@ -40,4 +40,11 @@ MUTATIONS = [
             "test_what_is_held_is_so_at_the_end_of_its_log_for_others_may_know_more",
         ),
     ),
+    Mutation(
+        name="attempts of days of which no loss is known make the loss of the others less",
+        file="routing/trace/report.py",
+        old="""f.sum(f.when(is_known, f.col("attempts")))""",
+        new="""f.sum(f.col("attempts"))""",
+        tests=("tests/routing/trace/test_report.py::test_loss_is_that_of_the_days_of_which_it_is_known",),
+    ),
 ]

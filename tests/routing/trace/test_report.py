@@ -96,6 +96,9 @@ def small_page(path: Path, anomalies: int = 1) -> Path:
         "messages": 9,
         "bytes": 90,
         "attempts": 18,
+        "tried": 18,
+        "unknown_days": 0,
+        "days": 2,
         "lost": 9,
         "retries": 9,
         "duplicates": 0,
@@ -111,7 +114,13 @@ def small_page(path: Path, anomalies: int = 1) -> Path:
         "sites": [
             log | {"server": name, "x": x, "y": y} for name, x, y in ((a, 0, 0), (b, 1, 0.5), (c, 0.4, 1))
         ],
-        "links": [counts | times | {"from": a, "to": b}, counts | times | {"from": b, "to": c}],
+        "links": [
+            counts | times | {"from": a, "to": b},
+            counts | times | {"from": b, "to": c, "tried": 9, "lost": 0, "retries": 0, "unknown_days": 1},
+            counts
+            | times
+            | {"from": c, "to": b, "tried": 0, "lost": None, "retries": None, "unknown_days": 2},
+        ],
         "anomalies": [
             {
                 "kind": "lost",
@@ -185,6 +194,36 @@ def test_on_a_telephone_names_are_whole_and_labels_large_and_a_long_topic_small(
     )
     rows = page.evaluate("[...document.querySelectorAll('tbody tr')].map((row) => row.offsetHeight)")
     assert max(rows) < 200
+    page.close()
+
+
+def test_loss_is_that_of_the_days_of_which_it_is_known(spark: Any, browser: Any, tmp_path: Path) -> None:
+    from routing.trace import report
+
+    days = [("a", "b", 4, 2), ("a", "b", 8, None), ("a", "b", 4, 0), ("b", "a", 4, None)]
+    others = (
+        "messages",
+        "bytes",
+        "duplicates",
+        "loops",
+        "timed",
+        "delay_p50_us",
+        "delay_p99_us",
+        "raw_p50_us",
+    )
+    columns = ["`from`", "`to`", "attempts", "lost", "lost as retries", *(f"1 as {name}" for name in others)]
+    frame = spark.createDataFrame(days, "`from` string, `to` string, attempts long, lost long")
+    found = {row["from"]: row.asDict() for row in report.per_link(frame.selectExpr(*columns))}
+    names = ("attempts", "tried", "lost", "retries", "unknown_days", "days")
+    assert [found["a"][name] for name in names] == [16, 8, 2, 2, 1, 3]
+    assert [found["b"][name] for name in names] == [4, 0, None, None, 1, 1]
+
+    page, _ = opened(browser, small_page(tmp_path / "page.html"))
+    partly = "(unknown on 1 of 2 days)"
+    shown = [page.locator(f"#links td:nth-child({column})").all_inner_texts() for column in (5, 6)]
+    assert shown == [["50.00 %", f"0.00 % {partly}", "unknown"], ["9", f"0 {partly}", "unknown"]]
+    title = page.locator("#graph line title").nth(1).text_content()
+    assert f"0.00 % {partly} of attempts lost" in title
     page.close()
 
 
