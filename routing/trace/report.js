@@ -36,8 +36,8 @@ function figures() {
     box.append(make("b", count(value)), name);
     $("figures").append(box);
   }
-  named($("head"), (data.day ? data.day : s.days.join(", ")) + " · " + count(s.logs.records) + " records of "
-    + count(s.logs.servers) + " servers · the balance " + (b.closes ? "closes" : "does not close")
+  named($("head"), (data.day ? data.day : s.days.join(", ") || "no messages") + " · " + count(s.logs.records) + " records of "
+    + count(s.logs.servers) + " servers · " + (b.closes === null ? "no copies" : "the balance " + (b.closes ? "closes" : "does not close"))
     + (s.logs.absent.length ? " · no log of " + s.logs.absent.join(", ") : "")
     + (s.logs.gaps.length ? " · gaps in the log of " + s.logs.gaps.join(", ") : ""));
 }

@@ -17,6 +17,7 @@ from pyspark.sql import functions as f
 from routing.trace import batch, tables
 from routing.trace.anomalies import by_gravity
 from routing.trace.journal import jsonable, outline
+from routing.trace.summaries import balanced
 
 SLOW_ROUTES_MAX: Final = 20
 GRAVE_ROUTES_MAX: Final = 100
@@ -32,8 +33,9 @@ def page(session: SparkSession, out: str, day: str | None = None) -> str:
     """The page about the tables below `out`; of one day (`2026-11-21`) or of all."""
     links = [row.asDict() for row in per_link(_of_day(tables.read(session, out, "links"), day))]
     names = sorted({link["from"] for link in links} | {link["to"] for link in links})
+    told = batch.summarize(session, out)
     data = {
-        "summary": batch.summarize(session, out),
+        "summary": told | {"balance": balanced(told)},
         "day": day,
         "sites": _sites(session, out, names, links),
         "links": links,

@@ -114,7 +114,8 @@ def summary(shown: Console, found: dict[str, Any], out: str) -> None:
     shown.print(
         plain(
             f"{messages['total']:,} messages, {messages['complete']:,} routes complete, "
-            f"{messages['partial']:,} in part (logs missing), days {', '.join(found['days'])}"
+            f"{messages['partial']:,} in part (logs missing)"
+            + (f", days {', '.join(found['days'])}" if found["days"] else "")
         )
     )
     shown.print(
@@ -133,23 +134,23 @@ def summary(shown: Console, found: dict[str, Any], out: str) -> None:
     for reason, count in aside["reasons"].items():
         shown.print(plain(f"{count:,} lines set aside: {reason}"))
     if aside["damaged"]:
-        shown.print(plain("changed since they were closed: " + ", ".join(aside["damaged"])))
+        shown.print(plain("changed since they were closed, or not whole: " + ", ".join(aside["damaged"])))
     if aside["servers"]:
         shown.print(plain("of servers " + ", ".join(f"{name} ({n})" for name, n in aside["servers"].items())))
-    known = {name: count for name, count in balance.items() if name != "closes" and count}
-    shown.print(
-        plain(
-            "balance: "
-            + ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in known.items())
-            + ("; closes" if balance["closes"] else "; does not close")
+    if balance["closes"] is None:
+        shown.print(plain("balance: no copies"))
+    else:
+        known = {name: count for name, count in balance.items() if name != "closes" and count}
+        shown.print(
+            plain(
+                "balance: "
+                + ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in known.items())
+                + ("; closes" if balance["closes"] else "; does not close")
+            )
         )
-    )
-    shown.print(
-        plain(
-            "held copies, as the servers state them: "
-            + ", ".join(f"{word} {count}" for word, count in found["holdings"].items())
-        )
-    )
+    if found["holdings"]:
+        stated = ", ".join(f"{word} {count}" for word, count in found["holdings"].items())
+        shown.print(plain(f"held copies, as the servers state them: {stated}"))
     if found["anomalies"]:
         shown.print(
             plain(

@@ -47,4 +47,31 @@ MUTATIONS = [
         new="""f.sum(f.col("attempts"))""",
         tests=("tests/routing/trace/test_report.py::test_loss_is_that_of_the_days_of_which_it_is_known",),
     ),
+    Mutation(
+        name="what comes before the damage of a packed file is believed",
+        file="routing/trace/files.py",
+        old="""unread = unreadable(session, paths) if session.conf.get(_PASSES_OVER) == "true" else []""",
+        new="unread: list[str] = []",
+        tests=(
+            "tests/routing/trace/test_unreadable.py::"
+            "test_files_that_cannot_be_read_to_their_end_are_named_and_all_others_are_read",
+        ),
+    ),
+    Mutation(
+        name="a run that has read nothing has succeeded",
+        file="routing/trace/command.py",
+        old="if not records_read(found):",
+        new="if found is None:",
+        tests=("tests/routing/trace/test_unreadable.py::test_of_nothing_it_is_not_said_that_it_closes",),
+    ),
+    Mutation(
+        name="a log that may not be read is passed over",
+        file="routing/trace/command_line.py",
+        old="if not os.access(os.path.join(where, each), os.R_OK):",
+        new="if not where:",
+        tests=(
+            "tests/routing/trace/test_unreadable.py::"
+            "test_what_may_not_be_read_is_named_before_spark_is_started",
+        ),
+    ),
 ]

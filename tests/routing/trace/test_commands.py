@@ -126,6 +126,7 @@ def test_to_look_whether_tables_can_be_written_leaves_nothing(
 
     monkeypatch.setattr(session, "open_session", no_java)
     (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "hops-a-1-1-9.jsonl").write_text("")
     for out in ("new", "new/tables", "file:///nowhere/tables", "hdfs://host/tables"):
         with contextlib.chdir(tmp_path):
             done = CliRunner().invoke(app, ["run", "logs", "--out", out])

@@ -1,0 +1,15 @@
+"""What a run says of itself (`batch.run`, `batch.summarize`), where that depends on there being anything."""
+
+from typing import Any
+
+
+def balanced(found: dict[str, Any]) -> dict[str, Any]:
+    """The balance of a summary; of no copies it neither closes nor does not, and `closes` is None."""
+    balance = {name: count or 0 for name, count in found["balance"].items()}
+    is_any = balance["published"] or balance["received"] or balance["begin_missing"]
+    return balance | {"closes": bool(balance["closes"]) if is_any else None}
+
+
+def records_read(found: dict[str, Any]) -> int:
+    """How many lines of the logs of a run were records, those that earlier runs have read as well."""
+    return int(found["aside"]["lines"] - sum(found["aside"]["reasons"].values()))
