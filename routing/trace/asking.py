@@ -1,5 +1,6 @@
 """The commands that ask tables: one route, what links did, what should not be, the balance."""
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict
@@ -8,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from routing.trace.command_line import Day, Json, Limit, Out, fail, spark
+from routing.errors import HeaderRefusal
+from routing.names import parse_smuid
+from routing.trace.command_line import Day, Json, Limit, Out, check_word, fail, spark
 from routing.trace.journal import jsonable
 from routing.trace.show import console, milliseconds, moment, route_tree, table
 
@@ -46,18 +49,16 @@ def route(
 
     As text, JSON or OTLP JSON, which has the route alone.
     """
-    if form not in ("text", "json", "otlp"):
-        fail(f"--format {form} is none of text, json, otlp", 2)
+    check_word("--format", form, ("text", "json", "otlp"))
+    # The Smuid begins with the time of birth, so only that day is read.
+    try:
+        near = datetime.fromtimestamp(parse_smuid(smuid).birth_ms / 1000, UTC).date().isoformat()
+    except (HeaderRefusal, ValueError, OverflowError, OSError):
+        fail(f"{smuid} is no Smuid; it is written server/time-boot-counter", 2)
     with spark(out) as session:
         from routing.trace import tables
 
         routes = tables.read(session, out, "routes")
-        # The Smuid begins with the time of birth, so only that day is read.
-        born = smuid.rpartition("/")[2][:12]
-        try:
-            near = datetime.fromtimestamp(int(born, 16) / 1000, UTC).date().isoformat()
-        except (ValueError, OverflowError, OSError):
-            fail(f"{smuid} is no Smuid; it is written server/time-boot-counter", 2)
         days = [str(row.day) for row in routes.select("day").distinct().collect()]
         if near in days:
             routes = routes.where(routes["day"] == near)
@@ -142,6 +143,11 @@ def anomalies(
     limit: Limit = 100,
 ) -> None:
     """Show what should not be, the worst first: lost, two custodians, wrong receipts, slow links."""
+    if kind is not None:
+        with contextlib.suppress(ModuleNotFoundError):  # which Spark says
+            from routing.trace.anomalies import KINDS
+
+            check_word("--kind", kind, KINDS)
     with spark(out) as session:
         from routing.trace.anomalies import by_gravity
 

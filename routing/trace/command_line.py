@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -51,6 +51,12 @@ def fail(text: str, code: int = 1) -> NoReturn:
     """End with one line on standard error."""
     print("smqpd: " + " ".join(str(plain(text)).split()), file=sys.stderr)
     raise typer.Exit(code)
+
+
+def check_word(option: str, word: str, words: Sequence[str]) -> None:
+    """Refuse what is none of the words that an option knows."""
+    if word not in words:
+        fail(f"{option} {word} is none of {', '.join(words)}", 2)
 
 
 @contextmanager

@@ -176,6 +176,28 @@ def test_where_there_is_no_terminal_each_step_is_a_line(capsys: pytest.CaptureFi
     assert capsys.readouterr().err == "smqpd: reading the logs\nsmqpd: links\n"
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            ("anomalies", "--kind", "lots"),
+            "--kind lots is none of lost, two custodians, begun or ended twice, over depth, wrong receipt,"
+            " held copies differ, looped, stuck, log missing, clock jump, degraded link",
+        ),
+        (("route", "a/019aa5d72900-1-1", "--format", "xml"), "--format xml is none of text, json, otlp"),
+        (("route", "a/b"), "a/b is no Smuid; it is written server/time-boot-counter"),
+    ],
+)
+def test_a_word_that_is_not_known_is_misuse_that_names_those_that_are(
+    monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], said: str
+) -> None:
+    from routing.trace import session
+
+    monkeypatch.setattr(session, "open_session", lambda *_, **__: pytest.fail("Spark was started"))
+    done = CliRunner().invoke(app, [*command, "--out", "nowhere"])
+    assert (done.exit_code, done.stderr) == (2, f"smqpd: {said}\n")
+
+
 def test_without_pyspark_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
