@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -30,14 +31,28 @@ def _read(session: "SparkSession", out: str, name: str, day: datetime | None) ->
     return frame.where(frame["day"] == day.date().isoformat()) if day is not None else frame
 
 
+def _first(frame: "DataFrame", limit: int) -> tuple[list[Any], int]:
+    """Its first rows, and how many more there are."""
+    rows = frame.limit(limit + 1).collect()
+    return rows[:limit], frame.count() - limit if len(rows) > limit else 0
+
+
 def _print(
-    rows: list[Any], as_json: bool, title: str, columns: dict[str, Callable[[Any], object] | str]
+    rows: list[Any],
+    as_json: bool,
+    title: str,
+    columns: dict[str, Callable[[Any], object] | str],
+    *,
+    more: int = 0,
 ) -> None:
+    """`more`: rows that are not among these, which people are told of."""
     if as_json:
         print(json.dumps(jsonable(rows), indent=1))
         return
     shown = [[row[how] if isinstance(how, str) else how(row) for how in columns.values()] for row in rows]
     console().print(table(title, list(columns), shown))
+    if more:
+        print(f"{more:,} more: see --limit.", file=sys.stderr)
 
 
 def route(
@@ -116,7 +131,7 @@ def links(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 1000)
     """Show what each link did: messages, bytes, loss, retries, duplicates, delay."""
     with spark(out) as session:
         frame = _read(session, out, "links", day)
-        rows = frame.orderBy("day", "from", "to").limit(limit).collect()
+        rows, more = _first(frame.orderBy("day", "from", "to"), limit)
     _print(
         rows,
         as_json,
@@ -133,6 +148,7 @@ def links(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 1000)
             "p99": lambda r: milliseconds(r["delay_p99_us"]),
             "logs": "logs",
         },
+        more=more,
     )
 
 
@@ -154,7 +170,7 @@ def anomalies(
         frame = _read(session, out, "anomalies", None)
         if kind is not None:
             frame = frame.where(frame["kind"] == kind)
-        rows = frame.orderBy(*by_gravity()).limit(limit).collect()
+        rows, more = _first(frame.orderBy(*by_gravity()), limit)
     _print(
         rows,
         as_json,
@@ -168,6 +184,7 @@ def anomalies(
             "since": lambda r: moment(r["time_us"]),
             "detail": "detail",
         },
+        more=more,
     )
 
 
@@ -175,11 +192,11 @@ def balance(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 100
     """Show for each server, topic and day that copies received = finished + held, or what is missing."""
     with spark(out) as session:
         frame = _read(session, out, "balance", day)
-        rows = frame.orderBy("closes", "server", "topic", "day").limit(limit).collect()
+        rows, more = _first(frame.orderBy("closes", "server", "topic", "day"), limit)
     columns = (
         "server topic day published received begin_missing finished held gone lost log_missing unknown closes"
     )
-    _print(rows, as_json, "balance", {name.replace("_", " "): name for name in columns.split()})
+    _print(rows, as_json, "balance", {name.replace("_", " "): name for name in columns.split()}, more=more)
 
 
 def slowest(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 20) -> None:
@@ -227,7 +244,7 @@ def compare(
         frame = compared(
             tables.read(session, out, "links"), first.date().isoformat(), second.date().isoformat()
         )
-        rows = frame.limit(limit).collect()
+        rows, more = _first(frame, limit)
     _print(
         rows,
         as_json,
@@ -240,6 +257,7 @@ def compare(
             "p50": lambda r: f"{milliseconds(r['delay_p50_us'])} -> {milliseconds(r['delay_p50_us_then'])}",
             "times": lambda r: "unknown" if r["delay_times"] is None else round(r["delay_times"], 2),
         },
+        more=more,
     )
 
 

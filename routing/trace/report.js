@@ -38,11 +38,12 @@ function figures() {
   }
   named($("head"), (data.day ? data.day : s.days.join(", ") || "no messages") + " · " + count(s.logs.records) + " records of "
     + count(s.logs.servers) + " servers · " + (b.closes === null ? "no copies" : "the balance " + (b.closes ? "closes" : "does not close"))
-    + (s.logs.absent.length ? " · no log of " + s.logs.absent.join(", ") : "")
-    + (s.logs.gaps.length ? " · gaps in the log of " + s.logs.gaps.join(", ") : ""));
+    + (data.logs.absent ? " · no log of " + data.logs.absent : "")
+    + (data.logs.gaps ? " · gaps in the log of " + data.logs.gaps : ""));
 }
 
 // A table of `rows`: columns are [title, value for sorting, text]. Click a head to sort; type to filter.
+// `options.total`: how many there are, where the page has only some: which, says `options.order`.
 function table(home, columns, rows, options = {}) {
   const bar = make("div", null, "filter");
   const input = make("input");
@@ -70,7 +71,8 @@ function table(home, columns, rows, options = {}) {
       if (options.choose) options.choose(rows[i], line);
       body.append(line);
     }
-    shownCount.textContent = count(shown) + " of " + count(rows.length);
+    const all = options.total > rows.length ? `${count(rows.length)}; ${options.order} of ${count(options.total)}` : count(rows.length);
+    shownCount.textContent = `${count(shown)} of ${all}`;
   }
   columns.forEach(([title, value], c) => {
     const cell = make("th", title, numeric[c] ? "number" : "");
@@ -194,6 +196,9 @@ function leadToRoute(anomaly, line) {
   });
 }
 
+const kinds = Object.entries(data.kinds).map(([kind, n]) => `${kind} ${count(n)}`);
+$("kinds").textContent = kinds.length ? "There are: " + kinds.join(", ") + "." : "There are none.";
+if (data.totals.anomalies > data.anomalies.length) $("kinds").append(" To see more: smqpd trace anomalies --limit N --out DIR");
 figures();
 map();
 $("shade").addEventListener("change", map);
@@ -204,18 +209,18 @@ redrawLinks = table("links", [
   ["retries", (r) => r.retries, (r) => known(r, count(r.retries))], ["duplicates", (r) => r.duplicates, (r) => count(r.duplicates)],
   ["p50", (r) => r.delay_p50_us, (r) => ms(r.delay_p50_us)], ["p99", (r) => r.delay_p99_us, (r) => ms(r.delay_p99_us)],
   ["p50 as logged", (r) => r.raw_p50_us, (r) => ms(r.raw_p50_us)],
-], data.links, { only: (r) => !chosen || r.from === chosen || r.to === chosen });
+], data.links, { total: data.totals.links, order: "those with most messages", only: (r) => !chosen || r.from === chosen || r.to === chosen });
 table("anomalies", [
   ["kind", (r) => r.kind], ["server", (r) => r.server], ["peer", (r) => r.peer], ["message", (r) => r.smuid],
   ["topic", (r) => r.topic], ["since", (r) => r.time_us, (r) => moment(r.time_us)], ["detail", (r) => r.detail],
-], data.anomalies, { bad: (r) => r.kind === "lost", choose: leadToRoute });
+], data.anomalies, { total: data.totals.anomalies, order: "the gravest", bad: (r) => r.kind === "lost", choose: leadToRoute });
 routes();
 table("balance", [
   ["server", (r) => r.server], ["topic", (r) => r.topic], ["day", (r) => r.day],
   ...["published", "received", "begin_missing", "finished", "held", "gone", "lost", "log_missing", "unknown"].map(
     (name) => [name.replace("_", " "), (r) => r[name], (r) => count(r[name])]),
   ["closes", (r) => r.closes ? "yes" : "no"],
-], data.balance, { bad: (r) => !r.closes });
+], data.balance, { total: data.totals.balance, order: "what does not close, then others,", bad: (r) => !r.closes });
 table("sites", [
   ["server", (r) => r.server], ["log", (r) => r.log], ["records", (r) => r.records, (r) => count(r.records)],
   ["missing", (r) => r.missing, (r) => count(r.missing)], ["clock ahead", (r) => r.offset_us, (r) => ms(r.offset_us)],

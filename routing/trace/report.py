@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from routing.trace import batch, tables
-from routing.trace.anomalies import by_gravity
+from routing.trace.anomalies import KINDS, by_gravity
 from routing.trace.journal import jsonable, outline
-from routing.trace.summaries import balanced
+from routing.trace.summaries import balanced, listed
 
 SLOW_ROUTES_MAX: Final = 20
 GRAVE_ROUTES_MAX: Final = 100
@@ -31,19 +31,29 @@ MAP_ROUNDS: Final = 300
 
 def page(session: SparkSession, out: str, day: str | None = None) -> str:
     """The page about the tables below `out`; of one day (`2026-11-21`) or of all."""
-    links = [row.asDict() for row in per_link(_of_day(tables.read(session, out, "links"), day))]
+    of_links = _of_day(tables.read(session, out, "links"), day)
+    links = [row.asDict() for row in per_link(of_links)]
     names = sorted({link["from"] for link in links} | {link["to"] for link in links})
+    balance = _of_day(tables.read(session, out, "balance"), day)
+    wrong = _anomalies(session, out, day)
+    kinds = {row["kind"]: row["count"] for row in wrong.groupBy("kind").count().collect()}
     told = batch.summarize(session, out)
     data = {
         "summary": told | {"balance": balanced(told)},
+        "logs": {word: listed(told["logs"][word]) for word in ("absent", "gaps")},
         "day": day,
+        "kinds": {kind: kinds[kind] for kind in KINDS if kind in kinds},
+        "totals": {
+            "anomalies": sum(kinds.values()),
+            "links": of_links.select("from", "to").distinct().count()
+            if len(links) >= LINKS_MAX
+            else len(links),
+            "balance": balance.count(),
+        },
         "sites": _sites(session, out, names, links),
         "links": links,
-        "anomalies": _rows(_anomalies(session, out, day).orderBy(*by_gravity()), ANOMALIES_MAX),
-        "balance": _rows(
-            _of_day(tables.read(session, out, "balance"), day).orderBy("closes", "server", "topic", "day"),
-            BALANCE_MAX,
-        ),
+        "anomalies": _rows(wrong.orderBy(*by_gravity()), ANOMALIES_MAX),
+        "balance": _rows(balance.orderBy("closes", "server", "topic", "day"), BALANCE_MAX),
         "routes": _worst_routes(session, out, day),
     }
     return render(data)

@@ -12,6 +12,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from routing.trace.journal import RouteStop, rejected, tree
+from routing.trace.summaries import listed
 
 UNFOLDED_COLUMNS = 2_000
 UNKNOWN = "unknown"
@@ -129,14 +130,14 @@ def summary(shown: Console, found: dict[str, Any], out: str) -> None:
         ("no_heartbeat", "no heartbeat of"),
     ):
         if logs[word]:
-            shown.print(plain(f"{what} {', '.join(logs[word])}"))
+            shown.print(plain(f"{what} {listed(logs[word])}"))
     aside = found["aside"]
     for reason, count in aside["reasons"].items():
         shown.print(plain(f"{count:,} lines set aside: {reason}"))
     if aside["damaged"]:
-        shown.print(plain("changed since they were closed, or not whole: " + ", ".join(aside["damaged"])))
+        shown.print(plain("changed since they were closed, or not whole: " + listed(aside["damaged"])))
     if aside["servers"]:
-        shown.print(plain("of servers " + ", ".join(f"{name} ({n})" for name, n in aside["servers"].items())))
+        shown.print(plain("of servers " + listed([f"{name} ({n})" for name, n in aside["servers"].items()])))
     if balance["closes"] is None:
         shown.print(plain("balance: no copies"))
     else:

@@ -1,6 +1,15 @@
 """What a run says of itself (`batch.run`, `batch.summarize`), where that depends on there being anything."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
+
+NAMED_MAX: Final = 50
+"""So many names of a kind a summary has at most (`batch.NAMED_MAX`)."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names of a summary, which does not say whether there are more than it has room for."""
+    return ", ".join(names) + (f" (only {NAMED_MAX} are named here)" if len(names) >= NAMED_MAX else "")
 
 
 def balanced(found: dict[str, Any]) -> dict[str, Any]:

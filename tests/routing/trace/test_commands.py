@@ -65,6 +65,23 @@ def test_tables_are_printed_for_people(run: Any, whole: Traced) -> None:
     assert done.exit_code == 0
     assert "messages" in done.stdout
     assert "site1.example" in done.stdout
+    assert done.stderr == ""
+
+
+def test_rows_that_are_not_shown_are_counted_for_people(run: Any, faulty: Traced) -> None:
+    done = run("anomalies", "--out", faulty.out, "--limit", 2)
+    total = sum(faulty.summary["anomalies"].values())
+    assert (len(done.stdout.splitlines()), done.stderr) == (4, f"{total - 2} more: see --limit.\n")
+    done = run("balance", "--out", faulty.out, "--limit", 2, "--json")
+    assert (len(json.loads(done.stdout)), done.stderr) == (2, "")
+
+
+def test_a_summary_says_where_it_has_no_room_for_more_names() -> None:
+    from routing.trace import batch, summaries
+
+    assert summaries.NAMED_MAX == batch.NAMED_MAX
+    assert summaries.listed(["a", "b"]) == "a, b"
+    assert summaries.listed(["a"] * 50).endswith("a, a (only 50 are named here)")
 
 
 def test_tables_that_are_not_there_are_an_error_in_one_line(run: Any, tmp_path: Path) -> None:

@@ -110,7 +110,10 @@ def small_page(path: Path, anomalies: int = 1) -> Path:
             "days": ["2025-11-21"],
             "logs": {"records": 27, "servers": 3, "absent": [], "gaps": []},
         },
+        "logs": {"absent": "", "gaps": ""},
         "day": None,
+        "kinds": {"lost": 1_200, "log missing": 34},
+        "totals": {"anomalies": 1_234, "links": 3, "balance": 1},
         "sites": [
             log | {"server": name, "x": x, "y": y} for name, x, y in ((a, 0, 0), (b, 1, 0.5), (c, 0.4, 1))
         ],
@@ -159,6 +162,17 @@ def test_a_click_on_an_anomaly_leads_to_its_route(browser: Any, tmp_path: Path) 
     assert page.evaluate("document.querySelector('#routes details[open]').getBoundingClientRect().top") < 10
     page.click("#anomalies tbody tr:nth-child(2)")
     assert f"smqpd trace route {SITES[0]}/019aa5d72900-1-2" in page.inner_text("#elsewhere")
+    assert said == []
+    page.close()
+
+
+def test_what_the_page_does_not_have_it_says(browser: Any, tmp_path: Path) -> None:
+    page, said = opened(browser, small_page(tmp_path / "page.html"))
+    assert page.inner_text("#kinds") == (
+        "There are: lost 1,200, log missing 34. To see more: smqpd trace anomalies --limit N --out DIR"
+    )
+    assert page.inner_text("#anomalies .filter span") == "1 of 1; the gravest of 1,234"
+    assert page.inner_text("#links .filter span") == "3 of 3"
     assert said == []
     page.close()
 
@@ -228,10 +242,15 @@ def test_loss_is_that_of_the_days_of_which_it_is_known(spark: Any, browser: Any,
 
 
 def test_the_page_renders_and_its_console_is_clean(browser: Any, page_file: Path, faulty: Traced) -> None:
+    from routing.trace.anomalies import KINDS
+
     page, said = opened(browser, page_file)
     assert page.locator("#graph circle").count() == len(faulty.sites)
     assert page.locator("#graph line").count() == len(faulty.links)
     assert "the balance does not close" in page.inner_text("#head")
+    found = faulty.summary["anomalies"]
+    listed = ", ".join(f"{kind} {found[kind]}" for kind in KINDS if kind in found)
+    assert page.inner_text("#kinds") == f"There are: {listed}."
     assert page.locator("#routes details").count() > 0
     assert said == []
     page.close()
