@@ -27,7 +27,7 @@ from routing.trace.command_line import (
 )
 from routing.trace.journal import jsonable
 from routing.trace.show import console, plain, summary
-from routing.trace.summaries import balanced, records_read
+from routing.trace.summaries import balanced, counted, records_read
 
 app = typer.Typer(no_args_is_help=True, help="Rebuild every route from the hop logs of all sites.")
 
@@ -99,7 +99,7 @@ def compact(logs: Logs, out: Out, master: Master = None) -> None:
 
         check_far_logs(session, logs)
         count = files.reading(session, lambda: compaction.compact(session, logs, out))
-    console().print(plain(f"{count:,} records in {out}"))
+    console().print(plain(f"{counted(count, 'record')} in {out}"))
 
 
 @app.command()
@@ -169,6 +169,8 @@ def generate(
     )
     with writing(out), steps(are_few=False) as say:
         count = write(
-            plan, out, compress=compress, truth=truth, progress=lambda done: say(f"{done:,} messages")
+            plan, out, compress=compress, truth=truth, progress=lambda done: say(counted(done, "message"))
         )
-    console().print(plain(f"{count:,} records of {sites} sites in {out}, the truth in {out / 'truth'}"))
+    console().print(
+        plain(f"{counted(count, 'record')} of {sites} sites in {out}, the truth in {out / 'truth'}")
+    )

@@ -96,6 +96,19 @@ def outline(route: dict[str, Any], most: int) -> list[dict[str, Any]]:
     return (found + [{"depth": 0, "rejected": rejected(hop)} for hop in loose])[:most]
 
 
+def left_open(route: dict[str, Any]) -> list[str]:
+    """Which copies are proven to be lost, and of which it is not known what became of them, in words."""
+    lost = {copy["server"] for copy in route["copies"] if copy["state"] == "lost"}
+    proven = [server for server in route["missing"] if server in lost]
+    others = [server for server in route["missing"] if server not in lost]
+    found = [f"proven: {_copies_at(proven)} {'was' if len(proven) == 1 else 'were'} lost"] if proven else []
+    return found + ([f"not known: what became of {_copies_at(others)}"] if others else [])
+
+
+def _copies_at(servers: list[str]) -> str:
+    return f"the {'copy' if len(servers) == 1 else 'copies'} at {', '.join(servers)}"
+
+
 _HOW_IT_CAME: Final = ("delay_us", "delay_raw_us", "attempt")
 
 

@@ -14,6 +14,7 @@ from routing import fate
 from routing.hop_words import BEGINS, TAKEN
 from routing.hops import HopRecord
 from routing.trace.show import moment
+from routing.trace.summaries import counted
 
 GRAVITY: Final = ("lost", "unknown", "log missing", "gone", "held", "finished")
 """States of copies, those first that somebody must explain."""
@@ -160,8 +161,7 @@ def _unread(records: MessageRecords, server: str) -> str:
     count = records.unread[server]
     if not count:
         return ""
-    what = "1 record of it here holds" if count == 1 else f"{count} records of it here hold"
-    return f"{what} what no record can"
+    return f"{counted(count, 'record of it here holds', 'records of it here hold')} what no record can"
 
 
 def _answer(record: HopRecord, what: str) -> str:
@@ -178,6 +178,6 @@ def _lacks(log: Mapping[str, Any]) -> str:
         case "gaps" if log.get("numbered_twice"):
             return "its record numbers came twice"
         case "gaps":
-            return f"{log['missing']} records of its log are missing"
+            return counted(log["missing"], "record of its log is missing", "records of its log are missing")
         case _:
             return "its log may go on in files that were not read"

@@ -16,6 +16,7 @@ function named(element, text) {
 }
 const routeId = (smuid) => "route " + smuid;
 const count = (n) => n === null || n === undefined ? "unknown" : Number(n).toLocaleString("en");
+const counted = (n, thing) => `${count(n)} ${thing}${n === 1 ? "" : "s"}`;
 const ms = (us) => us === null || us === undefined ? "unknown" : (us / 1000).toLocaleString("en", { maximumFractionDigits: 1 }) + " ms";
 const moment = (us) => us === null || us === undefined ? "" : new Date(us / 1000).toISOString().replace("T", " ").slice(0, 23);
 const loss = (link) => link.lost === null || !link.tried ? null : link.lost / link.tried;
@@ -36,8 +37,8 @@ function figures() {
     box.append(make("b", count(value)), name);
     $("figures").append(box);
   }
-  named($("head"), (data.day ? data.day : s.days.join(", ") || "no messages") + " · " + count(s.logs.records) + " records of "
-    + count(s.logs.servers) + " servers · " + (b.closes === null ? "no copies" : "the balance " + (b.closes ? "closes" : "does not close"))
+  named($("head"), (data.day ? data.day : s.days.join(", ") || "no messages") + " · " + counted(s.logs.records, "record") + " of "
+    + counted(s.logs.servers, "server") + " · " + (b.closes === null ? "no copies" : "the balance " + (b.closes ? "closes" : "does not close"))
     + (data.logs.absent ? " · no log of " + data.logs.absent : "")
     + (data.logs.gaps ? " · gaps in the log of " + data.logs.gaps : ""));
 }
@@ -128,7 +129,7 @@ function map() {
     if (part === null) line.setAttribute("stroke-dasharray", "6 5");
     if (chosen && link.from !== chosen && link.to !== chosen) line.setAttribute("class", "faded");
     const title = document.createElementNS(space, "title");
-    title.textContent = `${link.from} to ${link.to}: ${count(link.messages)} messages, ${known(link, percent(loss(link)))} of attempts lost, median ${ms(link.delay_p50_us)}`;
+    title.textContent = `${link.from} to ${link.to}: ${counted(link.messages, "message")}, ${known(link, percent(loss(link)))} of attempts lost, median ${ms(link.delay_p50_us)}`;
     line.append(title);
     graph.append(line);
   }
@@ -159,7 +160,7 @@ function routes() {
   for (const route of data.routes) {
     const box = make("details");
     box.id = routeId(route.smuid);
-    box.append(named(make("summary"), `${route.smuid} · ${route.topic} · ${count(route.reached)} servers · ${ms(route.last_delay_us)} · ${route.state}`));
+    box.append(named(make("summary"), `${route.smuid} · ${route.topic} · ${counted(route.reached, "server")} · ${ms(route.last_delay_us)} · ${route.state}`));
     // each line stands in a list of its own depth, below the last line that is less deep
     const list = make("ul"), lists = [list], last = [];
     for (const line of route.lines) {
@@ -174,9 +175,14 @@ function routes() {
       last[line.depth] = item;
     }
     box.append(list);
-    if (route.more) box.append(make("p", `And ${count(route.more)} more of these lines; see: smqpd trace route ${route.smuid} --out DIR`, "hint"));
-    for (const one of route.by_pattern) box.append(named(make("p", null, "hint"), `Delivered at ${one.server} to ${one.subscription} by the pattern ${one.pattern}`));
-    if (route.missing.length) box.append(named(make("p", null, "hint"), "Not known: what became of the copies at " + route.missing.join(", ")));
+    const more = (what) => { if (route.more[what]) box.append(make("p", `And ${count(route.more[what])} more; see: smqpd trace route ${route.smuid} --out DIR`, "hint")); };
+    const say = (text) => box.append(named(make("p", null, "hint"), text));
+    more("lines");
+    for (const sentence of route.open) say(sentence);
+    for (const one of route.proof) say(`${one.server} · ${one.state}: ${one.sentence}`);
+    more("proof");
+    for (const one of route.by_pattern) say(`Delivered at ${one.server} to ${one.subscription} by the pattern ${one.pattern}`);
+    more("by_pattern");
     $("routes").append(box);
   }
   if (!data.routes.length) $("routes").append(make("p", "None.", "hint"));

@@ -7,25 +7,21 @@ as HTML. What the page holds grows with sites and links; of messages it has a fi
 
 import json
 import math
-import sys
 from importlib.resources import files
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from routing.trace import batch, tables
 from routing.trace.anomalies import KINDS, by_gravity
-from routing.trace.journal import jsonable, outline
+from routing.trace.journal import jsonable
 from routing.trace.summaries import balanced, listed
+from routing.trace.worst import worst_routes
 
-SLOW_ROUTES_MAX: Final = 20
-GRAVE_ROUTES_MAX: Final = 100
 ANOMALIES_MAX: Final = 500
 LINKS_MAX: Final = 5_000
 BALANCE_MAX: Final = 2_000
-STOPS_SHOWN_MAX: Final = 200
-PATTERNS_SHOWN_MAX: Final = 20
 MAP_ROUNDS: Final = 300
 
 
@@ -54,7 +50,7 @@ def page(session: SparkSession, out: str, day: str | None = None) -> str:
         "links": links,
         "anomalies": _rows(wrong.orderBy(*by_gravity()), ANOMALIES_MAX),
         "balance": _rows(balance.orderBy("closes", "server", "topic", "day"), BALANCE_MAX),
-        "routes": _worst_routes(session, out, day),
+        "routes": worst_routes(session, out, _of_day(tables.read(session, out, "routes"), day), wrong),
     }
     return render(data)
 
@@ -132,55 +128,6 @@ def _sites(
                 "drift_ppm": clock.drift_ppm if clock else None,
             }
         )
-    return found
-
-
-def _worst_routes(session: SparkSession, out: str, day: str | None) -> list[dict[str, Any]]:
-    """The messages with anomalies, the gravest first, then the slowest."""
-    routes = _of_day(tables.read(session, out, "routes"), day)
-    wrong = _anomalies(session, out, day).where("smuid is not null")
-    grave = [row.smuid for row in wrong.orderBy(*by_gravity()).limit(ANOMALIES_MAX).collect()]
-    ranks = {smuid: rank for rank, smuid in enumerate(list(dict.fromkeys(grave))[:GRAVE_ROUTES_MAX])}
-    named = set(ranks)
-    slow = (
-        routes.where("last_delay_us is not null")
-        .orderBy(f.desc("last_delay_us"), "smuid")
-        .select("smuid")
-        .limit(SLOW_ROUTES_MAX)
-    )
-    named |= {row.smuid for row in slow.collect()}
-    chosen = routes.where(f.col("smuid").isin(*named)).orderBy(f.desc_nulls_last("last_delay_us"), "smuid")
-    # one at a time: the hops of all of them may be many
-    found = [shown(row.asDict(recursive=True)) for row in chosen.toLocalIterator()] if named else []
-    by_pattern = _by_pattern(session, out, [route["smuid"] for route in found]) if found else {}
-    for route in found:
-        route["by_pattern"] = by_pattern.get(route["smuid"], [])
-    return sorted(found, key=lambda route: ranks.get(route["smuid"], len(ranks)))
-
-
-def shown(route: dict[str, Any]) -> dict[str, Any]:
-    """A row of the routes as the page has it: its tree as `lines`, and how many `more` there are of them."""
-    lines = outline(route, sys.maxsize)
-    told = {name: route[name] for name in ("smuid", "topic", "origin", "reached", "last_delay_us", "state")}
-    return told | {
-        "missing": route["missing"],
-        "lines": lines[:STOPS_SHOWN_MAX],
-        "more": len(lines) - len(lines[:STOPS_SHOWN_MAX]),
-    }
-
-
-def _by_pattern(session: SparkSession, out: str, smuids: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """By Smuid, the deliveries by patterns: server, subscription, pattern; some of very many."""
-    deliveries = tables.read(session, out, "deliveries").where(f.col("smuid").isin(*smuids))
-    place = f.row_number().over(Window.partitionBy("smuid").orderBy("server", "subscription", "pattern"))
-    shown = (
-        deliveries.where("pattern <> ''")
-        .withColumn("place", place)
-        .where(f.col("place") <= PATTERNS_SHOWN_MAX)
-    )
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in shown.select("smuid", "server", "subscription", "pattern").collect():
-        found.setdefault(row.smuid, []).append(row.asDict())
     return found
 
 

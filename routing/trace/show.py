@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from routing.trace.journal import RouteStop, rejected, tree
-from routing.trace.summaries import listed
+from routing.trace.journal import RouteStop, left_open, rejected, tree
+from routing.trace.summaries import counted, listed
 
 UNFOLDED_COLUMNS = 2_000
 UNKNOWN = "unknown"
@@ -78,10 +78,11 @@ def route_tree(route: dict[str, Any]) -> Tree:
         _add(branch, root)
     for hop in loose:
         shown.add(plain(rejected(hop)))
-    if route["missing"]:
-        shown.add(plain("not known: what became of the copies at " + ", ".join(route["missing"])))
+    for sentence in left_open(route):
+        shown.add(plain(sentence))
     if route["truncated"]:
-        shown.add(plain(f"only {len(route['hops'])} hops are shown; the table of hops has all"))
+        hops = counted(len(route["hops"]), "hop is", "hops are")
+        shown.add(plain(f"only {hops} shown; the table of hops has all"))
     if route["receipt_x"] is not None:
         shown.add(plain(f"receipt {route['receipt_x']}/{route['receipt_y']}; committed {route['committed']}"))
     return shown
@@ -114,16 +115,19 @@ def summary(shown: Console, found: dict[str, Any], out: str) -> None:
     messages, logs, balance = found["messages"], found["logs"], found["balance"]
     shown.print(
         plain(
-            f"{messages['total']:,} messages, {messages['complete']:,} routes complete, "
+            f"{counted(messages['total'], 'message')}, {counted(messages['complete'], 'route')} complete, "
             f"{messages['partial']:,} in part (logs missing)"
             + (f", days {', '.join(found['days'])}" if found["days"] else "")
         )
     )
     shown.print(
-        plain(f"{logs['records']:,} records of {logs['servers']} servers, {logs['missing'] or 0:,} missing")
+        plain(
+            f"{counted(logs['records'], 'record')} of {counted(logs['servers'], 'server')},"
+            f" {logs['missing'] or 0:,} missing"
+        )
     )
     if found["earlier"]:
-        shown.print(plain(f"{found['added']:,} of these records are new, the others are of earlier runs"))
+        shown.print(plain(f"new of these: {found['added']:,}; the others are of earlier runs"))
     for word, what in (
         ("absent", "no log of"),
         ("gaps", "gaps in the log of"),
@@ -133,7 +137,7 @@ def summary(shown: Console, found: dict[str, Any], out: str) -> None:
             shown.print(plain(f"{what} {listed(logs[word])}"))
     aside = found["aside"]
     for reason, count in aside["reasons"].items():
-        shown.print(plain(f"{count:,} lines set aside: {reason}"))
+        shown.print(plain(f"{counted(count, 'line')} set aside: {reason}"))
     if aside["damaged"]:
         shown.print(plain("changed since they were closed, or not whole: " + listed(aside["damaged"])))
     if aside["servers"]:

@@ -1,10 +1,15 @@
-"""What a run says of itself (`batch.run`, `batch.summarize`), where that depends on there being anything."""
+"""What a run says of itself (`batch.run`, `batch.summarize`), as far as that depends on how much there is."""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 NAMED_MAX: Final = 50
 """So many names of a kind a summary has at most (`batch.NAMED_MAX`)."""
+
+
+def counted(number: int, thing: str, things: str = "") -> str:
+    """So many of a thing: 1 record, 2,000 records."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 
 def listed(names: Sequence[str]) -> str:

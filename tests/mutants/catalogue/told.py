@@ -74,4 +74,13 @@ MUTATIONS = [
             "test_what_may_not_be_read_is_named_before_spark_is_started",
         ),
     ),
+    Mutation(
+        name="of a copy that is proven to be lost it is said that nothing is known",
+        file="routing/trace/journal.py",
+        old="""lost = {copy["server"] for copy in route["copies"] if copy["state"] == "lost"}""",
+        new="""lost: set[str] = set()""",
+        tests=(
+            "tests/routing/trace/test_journal.py::test_what_is_proven_to_be_lost_is_not_said_to_be_unknown",
+        ),
+    ),
 ]

@@ -241,3 +241,14 @@ def test_what_is_small_is_known_before_spark_is_started(tmp_path: Path) -> None:
     packed.write_bytes(bytes(SMALL_BYTES_MAX // PACKED_TIMES + 1))
     assert not is_small(str(packed))
     assert not is_small("hdfs://host/hops")
+
+
+def test_one_is_no_plural() -> None:
+    from routing.trace.summaries import counted
+
+    assert [counted(number, "record") for number in (0, 1, 2_000)] == [
+        "0 records",
+        "1 record",
+        "2,000 records",
+    ]
+    assert counted(1, "hop is", "hops are") == "1 hop is"

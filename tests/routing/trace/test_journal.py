@@ -202,7 +202,14 @@ def test_a_message_that_was_handed_back_is_shown_as_the_tree_of_first_arrivals()
 def test_an_unknown_delay_is_printed_as_unknown() -> None:
     text = printed(route([hop("a", "b", delay_us=None)], [copy("a"), copy("b")], missing=["b"]))
     assert "b after unknown" in text
-    assert "not known: what became of the copies at b" in text
+    assert "not known: what became of the copy at b" in text
+
+
+def test_what_is_proven_to_be_lost_is_not_said_to_be_unknown() -> None:
+    copies = [copy("a"), copy("b", state="lost"), copy("c", state="unknown"), copy("d", state="log missing")]
+    text = printed(route([hop("a", "b")], copies, missing=["b", "c", "d"]))
+    assert "proven: the copy at b was lost\n" in text
+    assert "not known: what became of the copies at c, d\n" in text
 
 
 def test_control_characters_and_markup_do_not_reach_the_terminal() -> None:

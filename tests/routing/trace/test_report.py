@@ -57,7 +57,8 @@ TOPIC = "a-topic-as-long-as-topics-may-be" * 30
 
 def route(smuid: str, topic: str) -> dict[str, Any]:
     """As the page has it: from the first site to the second, where it was lost, and somehow to the third."""
-    from routing.trace import report
+    from routing.trace import worst
+    from routing.trace.proof import hop_records
 
     a, b, c = SITES
     times = dict.fromkeys(("sent_us", "sent_at_us", "received_us", "received_at_us"), 5)
@@ -73,9 +74,16 @@ def route(smuid: str, topic: str) -> dict[str, Any]:
         "mode": "ALL",
         "hops": [hop | times | {"delay_us": 5, "delay_raw_us": 5}],
         "copies": [{"server": server, "state": state} for server, state in states],
-        "missing": [b],
+        "missing": [b, c],
     }
-    return report.shown(row) | {"by_pattern": [{"server": a, "subscription": TOPIC, "pattern": "weather.#"}]}
+    record = {"version": 1, "server": a, "boot": 1, "time_us": 9, "smuid": smuid, "topic": topic}
+    events: list[dict[str, Any]] = [
+        {"event": "published"},
+        {"event": "delivered", "subscription": TOPIC, "pattern": "weather.#"},
+        {"event": "forwarded", "peer": b, "outcome": "accepted", "final": True},
+    ]
+    records = [record | {"record": number} | event for number, event in enumerate(events, 7)]
+    return worst.shown(row, hop_records(records), {})
 
 
 def small_page(path: Path, anomalies: int = 1) -> Path:
@@ -158,7 +166,14 @@ def test_a_click_on_an_anomaly_leads_to_its_route(browser: Any, tmp_path: Path) 
     assert f"{SITES[0]}/019aa5d72900-1-1" in opened_route.inner_text()
     assert f"{SITES[1]} after" in opened_route.inner_text()
     assert f"how it came here is not known: {SITES[2]} · unknown" in opened_route.inner_text()
-    assert "by the pattern weather.#" in opened_route.inner_text()
+    assert "by the pattern weather.#\n" in f"{opened_route.inner_text()}\n"
+    assert f"proven: the copy at {SITES[1]} was lost\n" in opened_route.inner_text()
+    assert f"not known: what became of the copy at {SITES[2]}\n" in opened_route.inner_text()
+    assert (
+        f"{SITES[1]} · lost: {SITES[1]} has acknowledged it to {SITES[0]}, 1970-01-01T00:00:00.000+00:00 by"
+        f" the clock of {SITES[0]} (its record 9). Of the log of {SITES[1]} no record is missing between"
+        " those of what it answered before and after, and none of them is of this message: it was lost there."
+    ) in opened_route.inner_text()
     assert page.evaluate("document.querySelector('#routes details[open]').getBoundingClientRect().top") < 10
     page.click("#anomalies tbody tr:nth-child(2)")
     assert f"smqpd trace route {SITES[0]}/019aa5d72900-1-2" in page.inner_text("#elsewhere")
