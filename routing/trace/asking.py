@@ -181,7 +181,7 @@ def anomalies(
             "peer": "peer",
             "message": "smuid",
             "topic": "topic",
-            "since": lambda r: moment(r["time_us"]),
+            "since": lambda r: moment(r["time_us"] or None),  # a log that lacks its beginning has 0
             "detail": "detail",
         },
         more=more,

@@ -7,18 +7,20 @@ function make(name, text, className) {
   if (className) element.className = className;
   return element;
 }
-// Names may break after their signs and not in mid-word; what is very long scrolls in a box of its own.
+// Names may break after their signs and not in mid-word or in a number; a very long one scrolls in a box of its own.
 const LONG = 72;
 function named(element, text) {
-  const home = text.length > LONG ? element.appendChild(make("span", null, "long")) : element;
-  for (const part of text.split(/(?<=[./@:_-])/)) home.append(part, make("wbr"));
+  for (const word of text.split(/(?<= )/)) {
+    const home = word.length > LONG ? element.appendChild(make("span", null, "long")) : element;
+    for (const part of word.split(/(?<=[./@:_-])(?!(?<=\d[.:-])\d)/)) home.append(part, make("wbr"));
+  }
   return element;
 }
 const routeId = (smuid) => "route " + smuid;
 const count = (n) => n === null || n === undefined ? "unknown" : Number(n).toLocaleString("en");
 const counted = (n, thing) => `${count(n)} ${thing}${n === 1 ? "" : "s"}`;
 const ms = (us) => us === null || us === undefined ? "unknown" : (us / 1000).toLocaleString("en", { maximumFractionDigits: 1 }) + " ms";
-const moment = (us) => us === null || us === undefined ? "" : new Date(us / 1000).toISOString().replace("T", " ").slice(0, 23);
+const moment = (us) => !us ? "" : new Date(us / 1000).toISOString().replace("T", " ").slice(0, 23);
 const loss = (link) => link.lost === null || !link.tried ? null : link.lost / link.tried;
 // what is told of a link's attempts, of which some days may tell nothing
 const known = (link, text) => link.unknown_days && link.unknown_days < link.days ? `${text} (unknown on ${link.unknown_days} of ${link.days} days)` : text;
@@ -68,7 +70,8 @@ function table(home, columns, rows, options = {}) {
       if (options.only && !options.only(rows[i])) continue;
       shown += 1;
       const line = make("tr", null, options.bad && options.bad(rows[i]) ? "bad" : "");
-      texts[i].forEach((text, c) => line.append(named(make("td", null, numeric[c] ? "number" : ""), text)));
+      texts[i].forEach((text, c) => line.append(
+        numeric[c] ? make("td", text, "number") : named(make("td", null, text.length > LONG ? "sentence" : ""), text)));
       if (options.choose) options.choose(rows[i], line);
       body.append(line);
     }

@@ -140,7 +140,7 @@ def small_page(path: Path, anomalies: int = 1) -> Path:
                 "smuid": smuid,
                 "topic": TOPIC,
                 "time_us": 1,
-                "detail": "x",
+                "detail": "what is proven of it " * 9,
             }
             for smuid in smuids
         ],
@@ -189,6 +189,22 @@ def test_what_the_page_does_not_have_it_says(browser: Any, tmp_path: Path) -> No
     assert page.inner_text("#anomalies .filter span") == "1 of 1; the gravest of 1,234"
     assert page.inner_text("#links .filter span") == "3 of 3"
     assert said == []
+    page.close()
+
+
+def test_sentences_are_whole_and_no_number_is_torn(browser: Any, tmp_path: Path) -> None:
+    page, _ = opened(browser, small_page(tmp_path / "page.html"), viewport={"width": 400, "height": 800})
+    page.evaluate("document.querySelectorAll('details').forEach((box) => { box.open = true; })")
+    long = page.locator(".long").all_text_contents()
+    assert set(long) == {TOPIC, f"{TOPIC} "}
+    lines = """(cell) => {
+      const range = document.createRange();
+      range.selectNodeContents(cell);
+      return new Set([...range.getClientRects()].map((box) => box.top)).size;
+    }"""
+    cells = page.locator("td.number").all()
+    assert {cell.evaluate(lines) for cell in cells if cell.text_content()} == {1}
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
     page.close()
 
 
