@@ -95,10 +95,21 @@ def compact(logs: Logs, out: Out, master: Master = None) -> None:
     check_writable(out)
     check_logs(logs)
     with spark(*logs, out, master=master) as session:
+        from pyspark.errors import AnalysisException
+
         from routing.trace import compaction, files
 
         check_far_logs(session, logs)
-        count = files.reading(session, lambda: compaction.compact(session, logs, out))
+        try:
+            count, damaged = files.reading(
+                session, lambda: (compaction.compact(session, logs, out), files.damaged(session, logs))
+            )
+        except AnalysisException as error:
+            if error.getCondition() != "UNABLE_TO_INFER_SCHEMA":
+                raise
+            fail(f"no record in the logs below {', '.join(logs)}")
+    if damaged:
+        console().print(plain(f"changed since they were closed, or not whole: {', '.join(damaged)}"))
     console().print(plain(f"{counted(count, 'record')} in {out}"))
 
 

@@ -66,6 +66,17 @@ def test_files_that_cannot_be_read_to_their_end_are_named_and_all_others_are_rea
     assert (found["logs"]["records"], found["balance"]["published"]) == (73 + 199, 73 + 1)
     assert set(found["aside"]["reasons"]) == {"damaged file"}
 
+    done = run("compact", logs.parent / "logs*", "--out", tmp_path / "compacted")
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (
+        0,
+        f"{73 + 199} records in {tmp_path / 'compacted'}",
+    )
+    assert [name.rpartition("/")[2] for name in done.stdout.splitlines()[0].split(", ")[1:]] == [
+        cut.name,
+        flipped.name,
+        "part-0.parquet",
+    ]
+
 
 def test_an_error_of_java_is_one_sentence_that_names_the_file(
     run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -124,4 +135,7 @@ def test_of_nothing_it_is_not_said_that_it_closes(run: Any, tmp_path: Path) -> N
     found = json.loads(done.stdout)
     assert found["aside"]["reasons"] == {"not a record": 9}
     assert found["balance"].pop("closes") is None
+    compacted = run("compact", noise, "--out", tmp_path / "compacted")
+    said = f"smqpd: no record in the logs below {noise}"
+    assert (compacted.exit_code, compacted.stderr.splitlines()[-1]) == (1, said)
     assert set(found["balance"].values()) == {0}
