@@ -365,6 +365,6 @@ class Deliveries:
             self._feeding = False
 
 
-def _urgency(group: Group) -> tuple[int, int]:
+def _urgency(group: Group[Subscription]) -> tuple[int, int]:
     first = group.waiting.peek()
     return (0, 0) if first is None else (-first.priority, first.id)
