@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from routing.trace.files import spelled
+from routing.trace.ingest import content
 from routing.trace.session import broadcast, kept
 
 WORD_BITS: Final = 64
@@ -49,13 +50,12 @@ def numbered_twice(words: DataFrame, records: DataFrame) -> DataFrame | None:
     is_doubted = (f.col("lines") > f.bit_count("mask")) | (f.col("first_boot") < f.col("last_boot"))
     doubted = kept(words.where(is_doubted).select("server", "word"))
     if not doubted.isEmpty():
-        content = f.xxhash64("boot", "time_us", "event", "smuid")
         before = f.lag("boot").over(Window.partitionBy("server").orderBy("record"))
         begun_anew = (
             records.withColumn("word", f.expr(f"record div {WORD_BITS}"))
             .join(broadcast(doubted), ["server", "word"], "left_semi")
             .groupBy("server", "record")
-            .agg(f.min("boot").alias("boot"), f.min(content).alias("one"), f.max(content).alias("other"))
+            .agg(f.min("boot").alias("boot"), f.min(content()).alias("one"), f.max(content()).alias("other"))
             .withColumn("boot_before", before)
             .where("one != other or boot < boot_before")
         )
