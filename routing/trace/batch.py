@@ -96,7 +96,7 @@ def run(
     made["jumps"] = jumps.table(session, jumps.proven(jumps.claimed(fitted), everything))
     progress("routes, hops, copies")
     copies = facts.copies(paired)
-    lost = brackets.proven_lost(copies, records, gaps)
+    lost = brackets.proven_lost(copies, records, gaps, twice)
     nested = routes.routes(paired, segments, covered, crowded, proven=lost)
     made["routes"] = tables.written(nested, out, "routes")
     hops = clocks.corrected(raw_hops, segments)

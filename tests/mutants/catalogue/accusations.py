@@ -13,4 +13,18 @@ MUTATIONS = [
             "test_the_records_of_a_server_that_numbers_anew_are_all_read_in_whatever_runs",
         ),
     ),
+    Mutation(
+        name="answers of a sender that numbers anew are in the order of their numbers",
+        file="routing/trace/brackets.py",
+        old='answers.join(broadcast(twice.select(f.col("server").alias("from"))), "from", "left_anti")',
+        new="answers",
+        tests=("tests/routing/trace/test_suspects.py::test_a_copy_is_lost_where_that_is_proven_alone",),
+    ),
+    Mutation(
+        name="a copy that a receipt counts is lost",
+        file="routing/trace/brackets.py",
+        old='.where("x > had")',
+        new='.where("x < 0")',
+        tests=("tests/routing/trace/test_suspects.py::test_a_copy_is_lost_where_that_is_proven_alone",),
+    ),
 ]
