@@ -18,6 +18,9 @@ from routing.trace.session import broadcast, kept
 
 WORD_BITS: Final = 64
 
+LEAP: Final = 1 << 40
+"""A gap of so many numbers is no loss of as many records: a site that was restored left them out."""
+
 EVER_US: Final = 1 << 62
 """Beyond all times: where a gap is not known to end."""
 
@@ -159,20 +162,21 @@ def coverage(
 ) -> DataFrame:
     """One row for each server that any record names.
 
-    server; first_record, last_record, records, missing long; boots int; first_us, last_us by its clock;
-    first_gap_us, last_gap_us: its gaps lie between these (null without gaps); complete_from: the first record
-    after the last gap; first_missing: the first record of the first gap (null without gaps); held long,
-    beat_record long: of the last heartbeat; base_held, base_record: of the first heartbeat after
-    complete_from, or 0 and 0 where the log is whole from record 1; numbered_twice bool: it is among `twice`,
-    as `gaps` was given; log: whole, gaps (also of these), no heartbeat or absent.
+    server; first_record, last_record, records, missing long (a `LEAP` is one); boots int; first_us, last_us
+    by its clock; first_gap_us, last_gap_us: its gaps lie between these (null without gaps); complete_from:
+    the first record after the last gap; first_missing: the first record of the first gap (null without
+    gaps); held long, beat_record long: of the last heartbeat; base_held, base_record: of the first heartbeat
+    after complete_from, or 0 and 0 where the log is whole from record 1; numbered_twice bool: it is among
+    `twice`, as `gaps` was given; log: whole, gaps (also of these), no heartbeat or absent.
     """
     per_server = _ends(words)
+    numbers = f.col("last_missing") - f.col("first_missing") + 1
     per_gap = gaps.groupBy("server").agg(
         f.min(f.coalesce("before_us", f.lit(0))).alias("first_gap_us"),
         f.max(f.coalesce("after_us", f.lit(EVER_US))).alias("last_gap_us"),
         (f.max("last_missing") + 1).alias("after_gap"),
         f.min("first_missing").alias("first_missing"),
-        f.sum(f.col("last_missing") - f.col("first_missing") + 1).alias("missing"),
+        f.sum(f.when(numbers > LEAP, 1).otherwise(numbers)).alias("missing"),
     )
     boots = records.groupBy("server").agg(f.approx_count_distinct("boot").cast("int").alias("boots"))
     after_gap = broadcast(per_gap.select("server", "after_gap"))

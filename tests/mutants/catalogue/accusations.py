@@ -27,4 +27,14 @@ MUTATIONS = [
         new='.where("x < 0")',
         tests=("tests/routing/trace/test_suspects.py::test_a_copy_is_lost_where_that_is_proven_alone",),
     ),
+    Mutation(
+        name="a site that is made of a backup gives numbers that were given since",
+        file="daemon/store/backup.py",
+        old="max(last_record + iif(last_record > ?4, ?5, 1), ?4)",
+        new="max(last_record, ?5)",
+        tests=(
+            "tests/daemon/store/test_copied_numbers.py::"
+            "test_nobody_who_goes_on_with_a_copy_gives_a_number_again",
+        ),
+    ),
 ]

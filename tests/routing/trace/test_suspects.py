@@ -182,6 +182,14 @@ def a_receipt_counts_those_that_are_known_to_have_it(case: Suspects) -> set[str]
     return lost
 
 
+def its_server_was_restored_and_its_numbers_go_on_far_beyond(case: Suspects) -> set[str]:
+    case.taken()
+    case.answered()
+    case.logs.last[case.set] += 1 << 50
+    case.taken()
+    return set()
+
+
 LOST: Final[dict[str, Callable[[Suspects], set[str]]]] = {
     "between two that were answered": a_copy_between_two_that_were_answered_where_all_numbers_are_there,
     "in a gap": its_record_may_be_in_a_gap_whatever_the_clock_said,
@@ -201,6 +209,7 @@ LOST: Final[dict[str, Callable[[Suspects], set[str]]]] = {
     ),
     "started again": its_server_was_started_again,
     "sender anew": (its_sender_was_installed_anew_and_answers_of_its_second_life_have_the_numbers_around_it),
+    "restored": its_server_was_restored_and_its_numbers_go_on_far_beyond,
     "had, says a receipt": a_receipt_counts_one_that_has_it_and_nobody_is_known_to,
     "not had, says a receipt": a_receipt_counts_those_that_are_known_to_have_it,
 }
