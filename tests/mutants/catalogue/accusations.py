@@ -37,4 +37,14 @@ MUTATIONS = [
             "test_nobody_who_goes_on_with_a_copy_gives_a_number_again",
         ),
     ),
+    Mutation(
+        name="a route is complete though who sent a copy on is not known to have had it",
+        file="routing/trace/routes.py",
+        old='f.concat("unsure", silent, unseen)',
+        new='f.concat("unsure", silent)',
+        tests=(
+            "tests/routing/trace/test_fetched_early.py::"
+            "test_whoever_sent_a_copy_has_had_it_and_is_missing_where_no_log_tells_of_that",
+        ),
+    ),
 ]
