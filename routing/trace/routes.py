@@ -96,7 +96,7 @@ def routes(
     of struct `from`, `to`, attempt, crossing, kind, level, sent_us, received_us, acked_us, delay_raw_us,
     sent_at_us,
     received_at_us, delay_us, sent_logged, received_logged; copies: array of struct server, state, level,
-    begun_us, ended_us, ended, due, bytes, widened, whole, begun_again (in two records); delivered,
+    begun_us, ended_us, ended, due, bytes, widened, whole, settled, begun_again (in two records); delivered,
     committed: subscriptions, the second with those that were handed the message and acknowledge nothing;
     last_delay_us: from the first sending to the last first copy, by corrected clocks; asked: ONE or ALL, the
     receipt that was asked for, null for none or unknown; receipt_x, receipt_y; receipt_in_time: by its
@@ -205,6 +205,7 @@ _COPY_FIELDS = (
     "bytes",
     "widened",
     "whole",
+    "settled",
     "begun_again",
 )
 _MESSAGE_FIELDS = ("topic", "one", "unguaranteed", "depth", "priority", "asked", "receipt_x", "receipt_y")

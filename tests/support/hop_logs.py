@@ -10,7 +10,8 @@ import msgspec
 from routing.hops import HopRecord
 
 READER: Final = "reader:main"
-ANSWERED: Final = {"outcome": "accepted", "sent_us": 1, "peer_received_us": 2, "peer_sent_us": 3}
+_STAMPS: Final = {"sent_us": 1, "peer_received_us": 2, "peer_sent_us": 3}
+ANSWERED: Final[dict[str, Any]] = {"outcome": "accepted", **_STAMPS}
 """What a `forwarded` record of a copy that a peer has taken says of its answer."""
 
 

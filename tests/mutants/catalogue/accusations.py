@@ -47,4 +47,44 @@ MUTATIONS = [
             "test_whoever_sent_a_copy_has_had_it_and_is_missing_where_no_log_tells_of_that",
         ),
     ),
+    Mutation(
+        name="a receipt is wrong though copies that it may count were still held as the log ends",
+        file="routing/trace/custody.py",
+        old='f.col("settled") & (f.col("x") > f.col("had"))',
+        new='(f.col("x") > f.col("had"))',
+        tests=(
+            "tests/routing/trace/test_fetched_early.py::"
+            "test_a_receipt_is_not_wrong_while_more_may_have_come_of_a_copy",
+        ),
+    ),
+    Mutation(
+        name="a copy came with more depth after its end, and nothing more was to become of it",
+        file="routing/trace/ends.py",
+        old="& ~f.coalesce(widened_since, f.lit(False))",
+        new="",
+        tests=(
+            "tests/routing/trace/test_fetched_early.py::"
+            "test_a_receipt_is_not_wrong_while_more_may_have_come_of_a_copy",
+        ),
+    ),
+    Mutation(
+        name="a copy has looped though the log of its sender ends before that is answered",
+        file="routing/trace/anomalies.py",
+        old='known = hop["sent_logged"] & f.array_contains',
+        new="known = f.array_contains",
+        tests=(
+            "tests/routing/trace/test_fetched_early.py::"
+            "test_a_copy_that_came_back_has_looped_only_where_the_log_of_its_sender_goes_on",
+        ),
+    ),
+    Mutation(
+        name="one crossing of a link that its sender has logged stands for all",
+        file="routing/trace/custody.py",
+        old='link & other["sent_logged"] & (_crossing(other) == _crossing(hop))',
+        new='link & other["sent_logged"]',
+        tests=(
+            "tests/routing/trace/test_fetched_early.py::"
+            "test_who_may_have_had_a_message_back_has_made_no_second_custodian",
+        ),
+    ),
 ]

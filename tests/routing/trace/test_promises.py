@@ -255,10 +255,12 @@ def test_who_sent_a_copy_in_a_ring_is_known_where_its_own_log_was_read(spark: An
     logs.write("c", "received", name, peer="b", attempt=1, hops=("b",), due=1)
     for sender in ("c", "absent"):
         logs.write("b", "loop", name, peer=sender, attempt=1, hops=("b", sender))
+    logs.write("c", "forwarded", name, peer="b", attempt=1, outcome="loop")
     loose = "b/019aa5d72900-1-fc"
     logs.write("b", "published", loose, due=1, guarantee=False)
     logs.write("c", "received", loose, peer="b", attempt=1, hops=("b",), due=1, guarantee=False)
     logs.write("b", "loop", loose, peer="c", attempt=1, hops=("b", "c"), guarantee=False)
+    logs.write("c", "forwarded", loose, peer="b", attempt=1, outcome="loop", guarantee=False)
     read = records_frame(spark, logs.records)
     words = coverage.words(read)
     covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
