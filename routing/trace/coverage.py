@@ -67,6 +67,11 @@ def numbered_twice(words: DataFrame, records: DataFrame) -> DataFrame | None:
     return None if servers.isEmpty() else servers
 
 
+def ordered(records: DataFrame, twice: DataFrame | None) -> DataFrame:
+    """`records` without those of `twice` (`numbered_twice`), whose numbers do not tell which came first."""
+    return records if twice is None else records.join(broadcast(twice), "server", "left_anti")
+
+
 def gaps(words: DataFrame, claims: DataFrame | None = None, twice: DataFrame | None = None) -> DataFrame:
     """The record numbers that are missing between those that were read, and those that names of files claim.
 

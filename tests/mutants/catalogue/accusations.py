@@ -87,4 +87,14 @@ MUTATIONS = [
             "test_who_may_have_had_a_message_back_has_made_no_second_custodian",
         ),
     ),
+    Mutation(
+        name="the two lives of a server that numbers anew tell that its clock was set",
+        file="routing/trace/coverage.py",
+        old='records.join(broadcast(twice), "server", "left_anti")',
+        new="records",
+        tests=(
+            "tests/routing/trace/test_jumps.py::"
+            "test_of_a_server_that_numbers_anew_no_record_tells_that_its_clock_was_set",
+        ),
+    ),
 ]
