@@ -97,4 +97,14 @@ MUTATIONS = [
             "test_of_a_server_that_numbers_anew_no_record_tells_that_its_clock_was_set",
         ),
     ),
+    Mutation(
+        name="what may be answered after the end of a log was not answered",
+        file="routing/trace/links.py",
+        old='f.bit_count(f.col("silent").bitwiseAND(answered_bit - 1))',
+        new='f.bit_count(f.col("silent"))',
+        tests=(
+            "tests/routing/trace/test_lost_on_links.py::"
+            "test_an_attempt_that_came_is_unanswered_where_a_later_one_was_answered",
+        ),
+    ),
 ]
