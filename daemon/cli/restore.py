@@ -27,7 +27,7 @@ from daemon.settings import STORE, ConfigError, Settings
 from daemon.site.directory import ADMIN
 from daemon.site.examination import examine
 from daemon.site.lock import StateInUseError, running_pid, state_lock
-from daemon.store.backup import BackupResult, DamagedError, check_store
+from daemon.store.backup import BackupResult, DamagedError, check_store, raise_numbers
 from daemon.store.backup_manifest import MANIFEST, Manifest, UnfitError, read_manifest
 from daemon.store.schema import TooNewError
 from daemon.system.private_files import exchange, give_to, make_directory, sync_directory, write_new
@@ -79,6 +79,7 @@ def restore(
         make_directory(site.absolute().parent, 0o777)
         made = Path(tempfile.mkdtemp(prefix=f".{site.name}.", dir=site.absolute().parent))
         _copy(backup, manifest, made)
+        raise_numbers(made / "state" / STORE)
         starts, to_do = _complete(made, site)
         for directory in (*(path for path in made.rglob("*") if path.is_dir()), made):
             sync_directory(directory)
