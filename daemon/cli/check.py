@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, ParamSpec, TypeVar, get_args
 
 import msgspec
@@ -38,7 +39,7 @@ from daemon.terminal.figures import bytes_shown, duration_shown
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
-from routing.names import check_topic
+from routing.names import check_topic, dead_letter_topic
 
 Level = Literal["OK", "WARNING", "CRITICAL", "UNKNOWN"]
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
@@ -250,15 +251,15 @@ def topic(
     as_json: JsonOption = False,
 ) -> None:
     """How many messages a topic holds, and for how long the oldest waits; warns of dead letters."""
-    answer = line(state_directory(config), AskTopic(topic=check_topic(name)))
-    found: TopicStatus | None = decoded(answer, TopicStatus | None)  # type: ignore[arg-type] # a union
+    state = state_directory(config)
+    found = _asked_topic(state, check_topic(name))
     held = 0 if found is None else found.summary.held
     oldest_s = (0.0 if found is None else found.summary.oldest_s) or 0.0
     attached = sum(len(each.sessions) for each in found.subscriptions) if found is not None else 0
     problems: list[tuple[Level, str]] = []
     if subscribed and not attached:
         problems.append(("CRITICAL", f"nobody consumes from {name}"))
-    dead = 0 if found is None else found.summary.dead_letters
+    dead = _dead_letters(state, name) if found is None else found.summary.dead_letters
     if dead:
         problems.append(("WARNING", f"{dead} dead letters of {name}"))
     values = [
@@ -267,9 +268,18 @@ def topic(
         Measured(label="sessions", value=attached),
         Measured(label="dead_letters", value=dead),
     ]
-    _conclude(
-        as_json, problems, f"{name} holds {held} messages, the oldest {duration_shown(oldest_s)} old", values
-    )
+    good = f"{name} holds {held} messages, the oldest {duration_shown(oldest_s)} old"
+    _conclude(as_json, problems, f"nothing is known of {name}" if found is None else good, values)
+
+
+def _asked_topic(state: Path, name: str) -> TopicStatus | None:
+    return decoded(line(state, AskTopic(topic=name)), TopicStatus | None)  # type: ignore[arg-type] # a union
+
+
+def _dead_letters(state: Path, name: str) -> int:
+    """Of a topic that the site has forgotten, as it does where nothing else is held and nobody subscribes."""
+    found = _asked_topic(state, dead_letter_topic(name))
+    return 0 if found is None else found.summary.held
 
 
 @app.command()
