@@ -193,6 +193,30 @@ def test_a_password_comes_from_a_file_or_is_made(site: Path, smqpd: Shell, tmp_p
     assert verify_password(password, read_accounts(site / "accounts.toml")["ann"].password)
 
 
+def test_the_login_for_commands_on_this_machine_has_the_password_of_its_account(
+    site: Path, smqpd: Shell
+) -> None:
+    login = site / "keys" / "admin.toml"
+    before = tomllib.loads(login.read_text())
+    assert smqpd("account", "passwd", "admin", stdin="another one\n") == 0
+    assert "keys/admin.toml has it" in smqpd.out
+    assert tomllib.loads(login.read_text()) == before | {"password": "another one"}
+    assert login.stat().st_mode & 0o777 == 0o600
+    login.unlink()
+    smqpd("account", "add", "ann", "--generate")
+    assert smqpd("account", "passwd", "ann", stdin="secret\n") == 0
+    assert not login.exists()
+    assert "admin.toml" not in smqpd.out
+    config = site / "smqpd.toml"
+    config.write_text(config.read_text().replace("127.0.0.1:", "[::]:"))
+    assert smqpd("account", "passwd", "admin", stdin="made anew\n") == 0
+    there = before["server"].replace("127.0.0.1", "[::1]")
+    assert tomllib.loads(login.read_text()) == before | {"server": there, "password": "made anew"}
+    login.write_text(login.read_text().replace('"admin"', '"ann"'))
+    assert smqpd("account", "passwd", "admin", stdin="of somebody else\n") == 0
+    assert "of somebody else" not in login.read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
