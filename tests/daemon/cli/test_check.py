@@ -2,12 +2,14 @@
 
 import json
 import re
+import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from daemon.certificates.authority import Authority
+from daemon.control.client import short_path
 from tests.support.keys import write_keys
 from tests.support.process import daemon
 from tests.support.running import RunningSite, message
@@ -41,6 +43,17 @@ async def test_a_site_that_does_not_run_is_critical_and_wrong_usage_unknown(site
     assert (await site.command("check", "site", "--colour"))[0] == UNKNOWN
     (site.config).write_text("nonsense")
     assert (await checked(site, "certificates"))[0] == UNKNOWN
+
+
+async def test_a_site_that_hangs_is_critical_in_time(site: RunningSite) -> None:
+    state = site.config.parent / "state"
+    with socket.socket(socket.AF_UNIX) as hanging:
+        with short_path(state) as path:
+            hanging.bind(path)
+        hanging.listen()
+        for check in (["site"], ["links"], ["topic", "work"], ["store"], ["clock"]):
+            code, text = await checked(site, *check, "-t", "0.2")
+            assert (code, text) == (CRITICAL, f"no daemon answers in {state}: it takes longer than 0.2 s")
 
 
 async def test_a_site_that_runs_well_is_ok(site: RunningSite) -> None:
