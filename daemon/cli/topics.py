@@ -36,6 +36,7 @@ from routing.errors import Refusal
 from routing.headers import read_seconds
 from routing.message import DeliveryMode
 from routing.names import check_topic
+from routing.patterns import is_pattern
 
 app = typer.Typer(no_args_is_help=True, help="Look at one topic, and change it.")
 
@@ -157,6 +158,12 @@ def _show(found: TopicStatus) -> None:
         map(_row, found.subscriptions),
         folds=("subscription",),
     )
+    patterns = sorted({each.topic for each in found.subscriptions if is_pattern(each.topic)})
+    if patterns:
+        typer.echo("")
+    for pattern in patterns:
+        text = f"To the pattern {pattern}: what waits, is locked and received is so in all topics of it."
+        typer.echo(printable(text))
 
 
 def _timeout_shown(timeout_s: float | str | None) -> str:
@@ -167,8 +174,9 @@ def _timeout_shown(timeout_s: float | str | None) -> str:
 
 def _row(subscription: SubscriptionStatus) -> tuple[str, ...]:
     name = f"/{subscription.name}" if subscription.name else ""
+    pattern = f" to {subscription.topic}" if is_pattern(subscription.topic) else ""
     return (
-        printable(f"{subscription.account}:{subscription.channel}{name}"),
+        printable(f"{subscription.account}:{subscription.channel}{name}{pattern}"),
         subscription.accepts,
         ",".join(map(str, subscription.sessions)) or "-",
         count_shown(subscription.waiting),

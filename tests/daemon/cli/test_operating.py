@@ -1,6 +1,7 @@
 """The operator's commands, asked of a daemon that runs: what they print, and how they end."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,19 @@ async def test_an_operator_looks_at_topics_and_changes_them(site: RunningSite) -
         assert await site.asked("topic", "delete", "work", "--yes") == {"removed": 1}
         assert [topic["name"] for topic in (await site.asked("topics"))["topics"]] == ["weather.oslo"]
         assert "purged weather.oslo, which held 2 messages: by " in running.log
+
+
+async def test_a_topic_shows_who_gets_it_by_a_pattern(site: RunningSite) -> None:
+    async with daemon(site.config), site.eve() as eve:
+        await eve.subscribe("#", SubscribeOptions(credit=0))
+        await eve.subscribe("news", SubscribeOptions(credit=0))
+        for topic in ("news", "weather", "weather"):
+            await eve.publish(topic, message(b"x", delivery="ALL"))
+        shown = await site.printed("topic", "show", "news")
+        assert re.search(r"^eve:desk +BOTH +\d+ +1 ", shown, re.MULTILINE)
+        assert re.search(r"^eve:desk to # +BOTH +\d+ +2 ", shown, re.MULTILINE)
+        last = "To the pattern #: what waits, is locked and received is so in all topics of it."
+        assert shown.splitlines()[-1] == last
 
 
 async def test_an_operator_sends_dead_letters_back_or_drops_them(site: RunningSite) -> None:
