@@ -211,6 +211,15 @@ class TopicQueries:
             subscriptions=tuple(subscriptions),
         )
 
+    async def subscription(
+        self, wanted: str, owner: str, name: str, session_id: Callable[[Any], int]
+    ) -> SubscriptionStatus | None:
+        """A subscription to a topic or a pattern; None where there is none."""
+        found = self._view.subscription(wanted, owner, name)
+        if found is None:
+            return None
+        return self._subscription(found, await _count(found.queue), session_id)
+
     def _subscription(
         self, subscription: Subscription, waiting: int, session_id: Callable[[Any], int]
     ) -> SubscriptionStatus:

@@ -83,6 +83,46 @@ async def test_a_topic_shows_who_gets_it_by_a_pattern(site: RunningSite) -> None
         assert shown.splitlines()[-1] == last
 
 
+async def test_an_operator_ends_a_subscription_that_nobody_uses(site: RunningSite) -> None:
+    async with daemon(site.config) as running:
+        async with site.eve() as eve:
+            await eve.subscribe("weather.#", SubscribeOptions(credit=0))
+            await eve.subscribe("work", SubscribeOptions(credit=0, name="late"))
+            await eve.publish("weather.oslo", message(b"rain"))
+            code, _, why = await site.command("topic", "unsubscribe", "weather.#", "eve:desk", "--yes")
+            assert (code, "end that first: `smqpd session close 1`" in why) == (FAILED, True)
+        for words, expected in (
+            (["weather.#", "eve"], USAGE),
+            (["weather.#", "eve:"], USAGE),
+            (["weather.#.#", "eve:desk"], USAGE),
+            (["weather.oslo", "eve:desk"], FAILED),
+            (["weather.#", "eve:phone"], FAILED),
+            (["work", "eve:desk"], FAILED),
+            (["weather.#", "eve:desk"], USAGE),  # nobody is there to be asked
+        ):
+            code, _, why = await site.command(
+                "topic", "unsubscribe", *words, *["--yes"] * (expected == FAILED)
+            )
+            assert (code, bool(why)) == (expected, True), words
+        ended = await site.printed("topic", "unsubscribe", "weather.#", "eve:desk", "--yes")
+        assert ended == "Ended the subscription of eve:desk, to weather.#, for which 1 messages waited.\n"
+        assert "ended the subscription of eve:desk to weather.#, with 1 messages: by " in running.log
+        assert await site.asked("topic", "unsubscribe", "work", "eve:desk", "--name", "late", "--yes") == {
+            "waited": 0
+        }
+        assert (await site.asked("status"))["subscriptions"] == 0
+        assert (await site.asked("topics"))["topics"] == [], "what waited is given up"
+
+
+async def test_an_operator_removes_one_message(site: RunningSite) -> None:
+    async with daemon(site.config), site.eve() as eve:
+        for body in (b"1", b"2"):
+            await eve.publish("work", message(body, delivery="ONE"))
+        first, second = (one["smuid"] for one in await site.asked("topic", "browse", "work"))
+        assert await site.printed("topic", "remove", "work", first) == f"Removed {first} from work.\n"
+        assert [one["smuid"] for one in await site.asked("topic", "browse", "work")] == [second]
+
+
 async def test_an_operator_sends_dead_letters_back_or_drops_them(site: RunningSite) -> None:
     async with daemon(site.config), site.eve() as eve:
         assert await site.printed("dead", "list") == "There are no dead letters.\n"
