@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import typer
+from rich import markup
 
 from daemon.accounts.accounts_file import read_accounts
 from daemon.accounts.passwords import verify_password
@@ -140,6 +141,20 @@ def test_an_init_that_fails_leaves_what_was_there_and_nothing_else(smqpd: Shell,
     assert smqpd("init", tmp_path / "s") == 1
     assert "cannot make a site" in smqpd.err
     assert sorted(path.name for path in (tmp_path / "s").rglob("*")) == ["keys", "site.key", "smqpd.id"]
+
+
+def test_nothing_of_the_help_is_taken_for_markup() -> None:
+    helps = list(_helps(typer.main.get_command(build_app()), "smqpd"))
+    assert len(helps) > 200
+    assert [(where, text) for where, text in helps if markup.render(text).plain != text] == []
+
+
+def _helps(command: Any, where: str) -> Iterator[tuple[str, str]]:
+    yield where, command.help or ""
+    for parameter in command.params:
+        yield f"{where} {parameter.name}", getattr(parameter, "help", None) or ""
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _helps(inner, f"{where} {name}")
 
 
 def test_help_names_values_as_people_do_and_flags_without(smqpd: Shell) -> None:
