@@ -16,6 +16,7 @@ from rich import markup
 
 from daemon.accounts.accounts_file import read_accounts
 from daemon.accounts.passwords import verify_password
+from daemon.cli import ping
 from daemon.cli.command_tree import build_app
 from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
@@ -141,6 +142,19 @@ def test_an_init_that_fails_leaves_what_was_there_and_nothing_else(smqpd: Shell,
     assert smqpd("init", tmp_path / "s") == 1
     assert "cannot make a site" in smqpd.err
     assert sorted(path.name for path in (tmp_path / "s").rglob("*")) == ["keys", "site.key", "smqpd.id"]
+
+
+def test_an_interrupted_ping_says_what_it_has_found_and_that_it_was_interrupted(
+    site: Path, smqpd: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    answered = ping.PingResult(number=1, round_trip_s=0.001, hops=("a.example",))
+    monkeypatch.setattr(ping, "_probe", lambda *_: answered)
+    monkeypatch.setattr("time.sleep", interrupt)
+    assert smqpd("ping", "a.example") == 130
+    assert "1 sent, 1 answered" in smqpd.out
 
 
 def test_nothing_of_the_help_is_taken_for_markup() -> None:
