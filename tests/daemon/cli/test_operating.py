@@ -183,6 +183,12 @@ async def test_status_and_top_tell_how_the_site_does(site: RunningSite) -> None:
         assert "  listens   smqp 127.0.0.1:" in status
         assert all(len(line) <= 80 for line in status.splitlines())
         known = await site.asked("status")
+        reserve, hops = site.config.parent / "state/reserve", site.config.parent / "state/hops"
+        assert known["reserve_bytes"] == (reserve.stat().st_size if reserve.exists() else 0)
+        assert 0 < known["hop_log_bytes"] <= sum(path.stat().st_size for path in hops.iterdir())
+        assert re.search(
+            r"^  uses .* of database, .*\n(.*\n)*  keeps +\S+ \w+ of hop log", status, re.MULTILINE
+        )
         assert (known["held"], known["topics"], known["sessions"], known["warnings"]) == (1, 1, 1, [])
         assert "weather" in await site.printed("top", "--count", "1")
         _, out, _ = await site.command("top", "--count", "2", "--every", "0.2", "--json")
