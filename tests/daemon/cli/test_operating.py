@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,15 @@ async def test_status_and_top_tell_how_the_site_does(site: RunningSite) -> None:
         assert "weather" in await site.printed("top", "--count", "1")
         _, out, _ = await site.command("top", "--count", "2", "--every", "0.2", "--json")
         assert [json.loads(line)["topics"]["total"] for line in out.splitlines()] == [1, 1]
+
+
+async def test_a_port_that_something_else_has_is_warned_of_while_the_site_runs(site: RunningSite) -> None:
+    async with daemon(site.config):
+        assert await site.printed("config", "check") != ""
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            text = site.config.read_text().replace(f"127.0.0.1:{site.port}", f"127.0.0.1:{port}")
+            site.config.write_text(text)
+            _, _, said = await site.command("config", "check")
+        assert said.count("cannot be listened on now") == 1
+        assert f"127.0.0.1:{port} cannot be listened on now: Address already in use" in said
