@@ -24,7 +24,7 @@ from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
 from daemon.link.peers_file import load_peers
 from daemon.settings import STORE, ConfigError, Settings
-from daemon.site.directory import ADMIN
+from daemon.site.admin_login import ADMIN, LOGIN
 from daemon.site.examination import examine
 from daemon.site.lock import StateInUseError, running_pid, state_lock
 from daemon.store.backup import BackupResult, DamagedError, check_store, raise_numbers
@@ -34,8 +34,6 @@ from daemon.system.private_files import exchange, give_to, make_directory, sync_
 from daemon.terminal.failure import FAILED, Failure, because
 from daemon.terminal.figures import bytes_shown
 from daemon.terminal.output import JsonOption, json_line
-
-LOGIN = "keys/admin.toml"
 
 
 class Restored(msgspec.Struct, kw_only=True):
@@ -182,7 +180,7 @@ def _complete(made: Path, site: Path) -> tuple[bool, list[str]]:
     if not (made / LOGIN).exists():
         to_do.append(
             f"The administrator's login, {LOGIN}, is not in the backup: `smqpd account passwd {ADMIN}` gives"
-            " another password"
+            " another password, and makes it"
         )
     return starts, to_do
 
