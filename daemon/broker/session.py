@@ -124,7 +124,7 @@ class BrokerSession:
 
     def _note_refused(self, refusal: Refusal) -> None:
         metrics = self._broker.metrics
-        metrics.refused[refusal.code] += 1
+        metrics.refuse(refusal)
         if refusal.subject:
             metrics.over_quota[refusal.subject] += 1
 
