@@ -96,6 +96,8 @@ class ClientConnection:
         finally:
             if self._session is not None:  # what it held goes on to others now
                 self._session.close(lost=not conversation.said_goodbye, why=self._why_ended)
+        if conversation.goodbye is None:
+            conversation.input_ended()
         if conversation.goodbye is not None:
             await self._part(conversation.goodbye)
 

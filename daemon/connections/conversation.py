@@ -125,6 +125,10 @@ class Conversation(ABC):
         Called only while there is no goodbye; also before `greet` and before the login.
         """
 
+    def input_ended(self) -> None:
+        """Set `goodbye` where there is one to who has ended its own direction, and has what it is owed."""
+        return
+
     def _note_end(self, refusal: Refusal, command: str = "") -> None:
         """Set `ended_by`; `command` is the frame at fault, where it is one of the protocol's own."""
         self.ended_by = f"the site ended it: {refusal.code}{command and f' at {command}'}"

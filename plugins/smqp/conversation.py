@@ -210,6 +210,10 @@ class SmqpConversation(Conversation):
         self.said_goodbye = True
         self.goodbye = replies.goodbye("quit")
 
+    def input_ended(self) -> None:
+        """See `Conversation`."""
+        self.goodbye = replies.goodbye("quit")
+
     # -- the login --------------------------------------------------------------------------------
 
     def limit(self, limits: Limits) -> None:
