@@ -142,7 +142,7 @@ class BrokerSession:
                 )
                 if value
             )
-            raise HeaderRefusal(name, value, "for a client to write: only servers do")
+            raise HeaderRefusal(name, value, "one of the headers that clients write (only servers write it)")
         if message.size_bytes > broker.limits.message_bytes_max:
             raise Refusal(
                 Refusal.TOO_LARGE, f"the bodies are more than {broker.limits.message_bytes_max} bytes"

@@ -497,3 +497,20 @@ async def test_who_ends_its_direction_is_answered_and_told_goodbye(site: BrokerS
         assert said[-1] == "BYE quit"
         assert await peer.line() is None
     assert site.ended == ["its client closed the connection without a goodbye"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        (("Hops: x",), "one of the headers that clients write (only servers write it)"),
+        (("Priority: 3", "Priority: 3"), "the only one (this header came before)"),
+    ],
+)
+async def test_what_is_expected_of_a_header_is_a_sentence(
+    site: BrokerSite, headers: tuple[str, ...], expected: str
+) -> None:
+    async with connected(site) as peer:
+        await peer.send(publish("t", "c", *headers))
+        start, told = await peer.line()
+        assert (start, told["Expected"]) == ("ERROR bad-header", expected)
+        assert told["Text"].endswith(f" is not {expected}")
