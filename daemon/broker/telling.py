@@ -68,7 +68,7 @@ class Telling:
 
     def refuse(self, d: decisions.AnswerRequest, refusal: Refusal) -> None:
         """Tell a session now that its request is refused, and not with what a transaction brings."""
-        self._metrics.refused[refusal.code] += 1
+        self._metrics.refuse(refusal)
         d.consumer.handle.put(frontend.Answer(d.request, error=refusal))
 
     def _gather(self, consumer: Consumer, event: OutboxItem) -> None:
@@ -91,7 +91,7 @@ class Telling:
 
     def _answer(self, d: decisions.AnswerRequest) -> None:
         if d.error is not None:
-            self._metrics.refused[d.error.code] += 1
+            self._metrics.refuse(d.error)
         elif d.request is None:
             return
         entry = d.entry

@@ -72,7 +72,7 @@ async def test_a_revoked_site_is_cut_off_at_once_until_it_has_a_new_certificate(
         gamma.trust()
         await gamma.reload()
         await gamma.linked("delta", up=False)
-        await gamma.logs("its certificate is revoked")
+        await gamma.logs("the certificate of delta is revoked")
         await delta.logs("is revoked")
         delta.issue()
         await delta.reload()
