@@ -53,8 +53,8 @@ async def test_a_certificate_that_expires_ends_its_links_until_it_is_renewed(tmp
                 await gamma.linked("delta")
                 break
         await gamma.linked("delta", up=False)
-        await gamma.logs("refused delta", "its certificate expired on")
-        await delta.logs("its certificate expired on")
+        await gamma.logs("refused delta", "the certificate of delta expired on")
+        await delta.logs("the certificate of delta expired on")
         await alpha.linked("beta", "gamma")
         delta.issue()
         await delta.reload()
