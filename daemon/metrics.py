@@ -14,6 +14,8 @@ from typing import Final
 
 import trio
 
+from routing.errors import Refusal
+
 STEPS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the buckets of all times, seconds."""
 
@@ -82,7 +84,8 @@ class Metrics:
         pause_s: how much later than it was to the event loop came to something, looked at ten times a second.
         long_pauses: turns of the event loop that took more than `LONG_PAUSE_S`, by whether its own work alone
             did (`work`), or it stood still (`wait`), for the disk or for a core.
-        refused: requests of clients, by the code of the refusal.
+        refused: requests of clients, by the code of the refusal; what front ends refuse themselves, too. Of
+            logins those that were no wrong password: see `logins_refused`.
         over_quota: what was refused of these for the quota of an account, by the quota's name.
         slowed: times that a client was not read from, since it or its account publishes as fast as it may.
         turned_away: copies that were denied, dropped or not taken twice, by what became of them and why.
@@ -107,6 +110,16 @@ class Metrics:
     def longest_pause_s(self) -> float:
         """Of the event loop, in the last minute."""
         return max(self._lately, default=0.0)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Count a refused request."""
+        self.refused[refusal.code] += 1
+        refusal.counted = True
+
+    def tell_refused(self, refusal: Refusal) -> None:
+        """Count what a front end tells a client, unless it was counted where it was refused."""
+        if not refusal.counted:
+            self.refuse(refusal)
 
     def turn_away(self, event: str, reason: str) -> None:
         """Count a copy that was denied or dropped."""

@@ -1,4 +1,4 @@
-"""The states of a copy, and what each event makes of it: the table of `routing.lifecycle`, as values.
+"""The states of a copy, and what each event makes of it: the table of `routing.copy_events`, as values.
 
     state     who may still have it                                      once nobody is due
     to one    one subscription, here or at another site                  it ends
@@ -13,7 +13,7 @@ state is in the flags of its `Entry`. Source: routing contract 5 and 7.
 
 from typing import Final, Literal, get_args
 
-from routing.queue import EXPIRED, GONE, ONE, STATED
+from routing.queue import EXPIRED, GONE, ONE, STATED, Entry
 
 CopyState = Literal["to one", "to all", "kept", "left", "ended"]
 
@@ -118,6 +118,14 @@ def state_of(flags: int) -> CopyState:
     if flags & ONE:
         return "to one"
     return "kept" if flags & STATED else "to all"
+
+
+def is_on_offer(entry: Entry) -> bool:
+    """Whether others than those who have received a copy may still have it.
+
+    They may not once it has ended, or its timeout has, in the states `ended` and `left`.
+    """
+    return not entry.flags & (GONE | EXPIRED)
 
 
 _STATES: Final = {flags: state_of(flags) for flags in range(STATE_FLAGS + 1) if flags & STATE_FLAGS == flags}

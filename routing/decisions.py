@@ -13,13 +13,14 @@ import msgspec
 from routing.errors import Refusal
 from routing.hops import HopEvent
 from routing.message import DeliveryMode, Message
+from routing.peering.about import OfEntry, OfEntryId, OfNoMessage
 from routing.peering.copies import Answered
-from routing.peering.decisions import DiscardReceipt, FederationDecision, Send, StoreCopy, StoreSeen
+from routing.peering.decisions import DiscardReceipt, FederationDecision, StoreCopy, StoreSeen
 from routing.queue import Entry
 from routing.subscription import Consumer, Lock, Subscription, Target, Topic
 
 
-class StoreMessage(msgspec.Struct, gc=False):
+class StoreMessage(OfEntry, msgspec.Struct, gc=False):
     """Put a guaranteed message on disk. If that fails, tell `Router.unpublish`, and the publisher.
 
     Attributes:
@@ -38,45 +39,45 @@ class StoreMessage(msgspec.Struct, gc=False):
     came_at: float = 0.0
 
 
-class KeepMessage(msgspec.Struct, gc=False):
+class KeepMessage(OfEntry, msgspec.Struct, gc=False):
     """Keep an unguaranteed message in memory until it is discarded."""
 
     entry: Entry
     message: Message
 
 
-class DiscardMessage(msgspec.Struct, gc=False):
+class DiscardMessage(OfEntry, msgspec.Struct, gc=False):
     """A message is finished here: delete it and all marks on it, or free its memory."""
 
     entry: Entry
 
 
-class SetAside(msgspec.Struct, gc=False):
+class SetAside(OfEntry, msgspec.Struct, gc=False):
     """Move what the store has of a message to where the operator can look at it; its end here follows."""
 
     entry: Entry
     reason: str
 
 
-class DropSetAside(msgspec.Struct, gc=False):
+class DropSetAside(OfNoMessage, msgspec.Struct, gc=False):
     """Forget what was set aside of a message, or of all where `smuid` is empty."""
 
     smuid: str
 
 
-class RouteDelayed(msgspec.Struct, gc=False):
+class RouteDelayed(OfEntry, msgspec.Struct, gc=False):
     """Load a message whose delay has ended and give it to `Publishing.route_delayed`."""
 
     entry: Entry
 
 
-class MarkRouted(msgspec.Struct, gc=False):
+class MarkRouted(OfEntry, msgspec.Struct, gc=False):
     """The delay of a message has ended: it is held as any other, with a deadline of its timeout."""
 
     entry: Entry
 
 
-class StorePublication(msgspec.Struct, gc=False):
+class StorePublication(OfNoMessage, msgspec.Struct, gc=False):
     """Remember a Cmuid across restarts."""
 
     publisher: str
@@ -84,14 +85,14 @@ class StorePublication(msgspec.Struct, gc=False):
     smuid: str
 
 
-class MarkReceived(msgspec.Struct, gc=False):
+class MarkReceived(OfEntryId, msgspec.Struct, gc=False):
     """A subscription has said RECEIVED."""
 
     entry_id: int
     subscription_id: int
 
 
-class MarkDone(msgspec.Struct, gc=False):
+class MarkDone(OfEntryId, msgspec.Struct, gc=False):
     """A subscription is done with a message that others, or late ones, still need.
 
     Attributes:
@@ -103,13 +104,13 @@ class MarkDone(msgspec.Struct, gc=False):
     has_it: bool
 
 
-class MarkReceipted(msgspec.Struct, gc=False):
+class MarkReceipted(OfEntryId, msgspec.Struct, gc=False):
     """The receipt of a message that lives on has been sent."""
 
     entry_id: int
 
 
-class MarkReturned(msgspec.Struct, gc=False):
+class MarkReturned(OfEntryId, msgspec.Struct, gc=False):
     """A message came back, and nobody has it; `subscription_id` is 0 for mode ONE."""
 
     entry_id: int
@@ -117,25 +118,25 @@ class MarkReturned(msgspec.Struct, gc=False):
     attempts: int
 
 
-class StoreSubscription(msgspec.Struct, gc=False):
+class StoreSubscription(OfNoMessage, msgspec.Struct, gc=False):
     """A durable subscription is new or has new options."""
 
     subscription: Subscription
 
 
-class DiscardSubscription(msgspec.Struct, gc=False):
+class DiscardSubscription(OfNoMessage, msgspec.Struct, gc=False):
     """A durable subscription has ended."""
 
     subscription_id: int
 
 
-class StoreTopic(msgspec.Struct, gc=False):
+class StoreTopic(OfNoMessage, msgspec.Struct, gc=False):
     """A topic's own settings have changed."""
 
     topic: Topic
 
 
-class StoreAnnotation(msgspec.Struct, gc=False):
+class StoreAnnotation(OfNoMessage, msgspec.Struct, gc=False):
     """What a front end keeps with a topic has changed; `text` is None where it keeps nothing any more."""
 
     topic: str
@@ -153,8 +154,13 @@ class AnswerRequest(msgspec.Struct, gc=False):
     repeated: bool = False
     entry: Entry | None = None
 
+    @property
+    def about(self) -> int | None:
+        """See `routing.peering.about`."""
+        return None if self.entry is None else self.entry.id
 
-class Together(msgspec.Struct, gc=False):
+
+class Together(OfNoMessage, msgspec.Struct, gc=False):
     """Where decisions begin, and where they end, that come true together or not at all.
 
     The last one before the end is the `AnswerRequest`. If one of them cannot be stored, tell
@@ -169,20 +175,20 @@ class Together(msgspec.Struct, gc=False):
     removes: bool = False
 
 
-class InputEnd(msgspec.Struct, gc=False, frozen=True):
+class InputEnd(OfNoMessage, msgspec.Struct, gc=False, frozen=True):
     """What one input has brought about ends here, and so may a transaction, but for one inside `Together`."""
 
 
 INPUT_END: Final = InputEnd()
 
 
-class OwnError(msgspec.Struct, gc=False):
+class OwnError(OfNoMessage, msgspec.Struct, gc=False):
     """An error of ours met what was to come true together: none of it does."""
 
     error: Exception
 
 
-class Deliver(msgspec.Struct, gc=False):
+class Deliver(OfEntry, msgspec.Struct, gc=False):
     """Hand a message to a session.
 
     Attributes:
@@ -201,7 +207,7 @@ class Deliver(msgspec.Struct, gc=False):
     redelivered: bool
 
 
-class Withdraw(msgspec.Struct, gc=False):
+class Withdraw(OfEntry, msgspec.Struct, gc=False):
     """Tell a session that a delivery is no longer its own."""
 
     consumer: Consumer
@@ -211,7 +217,7 @@ class Withdraw(msgspec.Struct, gc=False):
     reason: Literal["lock-timeout", "expired", "removed", "dropped"]
 
 
-class TellRemoval(msgspec.Struct, gc=False):
+class TellRemoval(OfEntry, msgspec.Struct, gc=False):
     """Tell a session that a message that was kept for all has been removed, here or at another site."""
 
     consumer: Consumer
@@ -219,7 +225,7 @@ class TellRemoval(msgspec.Struct, gc=False):
     entry: Entry
 
 
-class Detach(msgspec.Struct, gc=False):
+class Detach(OfNoMessage, msgspec.Struct, gc=False):
     """Tell a session that a subscription no longer delivers to it."""
 
     consumer: Consumer
@@ -228,7 +234,7 @@ class Detach(msgspec.Struct, gc=False):
     reason: Literal["replaced", "removed", "forbidden"]
 
 
-class Bury(msgspec.Struct, gc=False):
+class Bury(OfEntry, msgspec.Struct, gc=False):
     """Load a message and give it to `Router.buried`, which moves it to the dead-letter topic."""
 
     entry: Entry
@@ -241,7 +247,7 @@ OF_A_DELIVERY: Final = frozenset({"delivered", "committed"})
 """Events whose records say no more than the subscription, the attempt, and whether the copy ends with it."""
 
 
-class Record(msgspec.Struct, gc=False):
+class Record(OfEntry, msgspec.Struct, gc=False):
     """Write a record to the hop log; see `routing.hops.HopRecord`.
 
     Attributes:
@@ -268,7 +274,7 @@ class Record(msgspec.Struct, gc=False):
     destinations: tuple[str, ...] = ()
 
 
-class Refused(msgspec.Struct, gc=False):
+class Refused(OfNoMessage, msgspec.Struct, gc=False):
     """Write a record about a message of which no copy was made, here or at the peer."""
 
     event: Literal["denied", "duplicate", "loop", "dropped"]
@@ -333,11 +339,5 @@ def are_awaited(decided: Sequence[Decision]) -> bool:
 
 
 def message_of(decision: Decision) -> int | None:
-    """The id of the message that a decision is about, if it is about one."""
-    entry: Entry | None = getattr(decision, "entry", None)
-    if entry is not None:
-        return entry.id
-    if isinstance(decision, Send):
-        return decision.copy.entry.id
-    entry_id: int | None = getattr(decision, "entry_id", None)
-    return entry_id
+    """The id of the message that a decision is about, if it is about one; each kind says so itself."""
+    return decision.about

@@ -7,12 +7,13 @@ say of it in `routing.acknowledging`.
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
+from routing.copy_states import is_on_offer
 from routing.decisions import Deliver, MarkDone, Record, TellRemoval
 from routing.groups import Group
 from routing.lifecycle import Lifecycle, has_failed
 from routing.locks import Locks, come_back
 from routing.options import ReturnOutcome
-from routing.queue import COUNTED, EXPIRED, GONE, GROUPED, GUARANTEED, ONE, STATED, Entry
+from routing.queue import COUNTED, GONE, GROUPED, GUARANTEED, ONE, STATED, Entry
 from routing.setting_aside import SettingAside
 from routing.state import SiteState
 from routing.subscription import Consumer, Lock, Subscription
@@ -129,7 +130,7 @@ class Deliveries:
         """Offer as `offer` does, to one that is joining: what has come since may wait for it already."""
         if subscription.order is not None:
             self.offer(subscription, entry, now)
-        elif not entry.flags & (GONE | EXPIRED):
+        elif is_on_offer(entry):
             entry.compact(self._state.server)
             subscription.queue.insert(entry)
             self._count(entry, now)
@@ -143,7 +144,7 @@ class Deliveries:
             self._state.wake_at = min(self._state.wake_at, release_at)
 
     def _enqueue(self, subscription: Subscription, entry: Entry, now: float) -> None:
-        if entry.flags & (GONE | EXPIRED):
+        if not is_on_offer(entry):
             return
         if subscription.ready and not subscription.queue:
             self._assign(subscription, entry, now)
@@ -247,7 +248,7 @@ class Deliveries:
         self, lock: Lock, outcome: ReturnOutcome, reason: str, now: float, delay_s: float = 0.0
     ) -> None:
         """Let what was with a subscriber wait again, where it stood, unless it ends or is buried."""
-        if outcome == "withheld" and not lock.entry.flags & (ONE | EXPIRED | GONE):
+        if outcome == "withheld" and is_on_offer(lock.entry) and not lock.entry.flags & ONE:
             self._lifecycle.withheld(lock.entry, lock.subscription, reason, now)
             return
         if not self._lifecycle.returned(lock, outcome, reason):
@@ -314,7 +315,7 @@ class Deliveries:
 
     def expire(self, entry: Entry, now: float) -> None:
         """End a message whose timeout has ended; what a subscriber has already received is left to it."""
-        if entry.flags & (GONE | EXPIRED):
+        if not is_on_offer(entry):
             return
         holders = self.locks.of(entry)
         self._lifecycle.timed_out(entry, sum(lock.received for lock in holders), now)
@@ -364,6 +365,6 @@ class Deliveries:
             self._feeding = False
 
 
-def _urgency(group: Group) -> tuple[int, int]:
+def _urgency(group: Group[Subscription]) -> tuple[int, int]:
     first = group.waiting.peek()
     return (0, 0) if first is None else (-first.priority, first.id)

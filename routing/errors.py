@@ -22,6 +22,7 @@ class Refusal(Exception):
         text: for people; programs look at the code, and at `subject` where one code has several.
         subject: what there is too much of: `SUBSCRIPTIONS`, or the name of a quota, by which the metrics
             count it; "" where nobody has to tell it apart.
+        counted: whether the metrics have it: it may pass several places that count.
     """
 
     BAD_COMMAND: Final = "bad-command"
@@ -45,6 +46,7 @@ class Refusal(Exception):
         self.code = code
         self.text = text
         self.subject = subject
+        self.counted = False
 
 
 def not_all_done() -> Refusal:

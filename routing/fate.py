@@ -77,20 +77,23 @@ class Fate(msgspec.Struct):
     readers: list[Reader]
 
 
-def judge(records: list[HopRecord], newest_boot: int | None, doubt: str = "") -> Fate:
+def judge(records: list[HopRecord], newest_boot: int | None, doubt: str = "", *, log_ends: str = "") -> Fate:
     """The fate that `records`, all of one message and in their order, tell of; at least one.
 
     Args:
         newest_boot: that of the newest record of the whole log, None where that is not known: a copy without
             a guarantee does not outlive its boot.
         doubt: what is not in the log, in words, and might tell more of this message; "" for nothing.
+        log_ends: when, in words, where the log may be older than what is known otherwise; "" where it is that
+            of a site that was just asked.
     """
     began = next((record for record in records if record.event in BEGINS), None)
     ended = end_of(records, unbroken=not doubt)
     if ended is None and _left_once_or_twice(records):
         doubt = doubt or "it was here before, and the record of that is missing"
     readers = readers_of(records)
-    state, end = _end(records, began, ended, readers, newest_boot)
+    held = f"Held at the end of its log, {log_ends}" if log_ends else "Still held"
+    state, end = _end(records, began, ended, readers, newest_boot, held)
     if doubt and ended is None:
         state, end = "unknown", f"What became of it is not known: {doubt}. {_without_it(records, readers)}"
     verdict = end if state == "refused" else f"{_beginning(began)} {end}"
@@ -164,7 +167,9 @@ def _end(
     ended: HopRecord | None,
     readers: list[Reader],
     newest_boot: int | None,
+    held: str,
 ) -> tuple[FateState, str]:
+    """`held`: how it is said that it is held."""
     if ended is not None:
         return _ended(records, began, ended, readers)
     if began is None and all(record.event in REFUSES for record in records):
@@ -186,7 +191,7 @@ def _end(
     back = f"It was handed on, and came home from {begins[-1].peer}. " if home else ""
     # what is for one, and is here, is with nobody else: who took it has given it back
     away = "" if records[0].mode == "ONE" else _away(records)
-    return "waiting", back + _waiting(records, readers, away)
+    return "waiting", back + _waiting(records, readers, away, held)
 
 
 def _refused(records: list[HopRecord]) -> tuple[FateState, str]:
@@ -286,8 +291,8 @@ def _told(records: list[HopRecord]) -> str:
 
 
 def _without_it(records: list[HopRecord], readers: list[Reader]) -> str:
-    told = _waiting(records, readers, _away(records)).removeprefix("Still held: ")
-    return f"As far as the log goes: {told.replace('Still held', 'held', 1)}"
+    told = _waiting(records, readers, _away(records), "held").removeprefix("held: ")
+    return f"As far as the log goes: {told}"
 
 
 def _away(records: list[HopRecord]) -> str:
@@ -299,8 +304,8 @@ def _away(records: list[HopRecord]) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _waiting(records: list[HopRecord], readers: list[Reader], away: str) -> str:
-    """`away`: who else has taken it."""
+def _waiting(records: list[HopRecord], readers: list[Reader], away: str, held: str) -> str:
+    """`away`: who else has taken it; `held`: how it is said that it is held."""
     committed = [reader.name for reader in readers if reader.committed_us is not None]
     done = f" Committed by {_count(committed)} so far." if committed else ""
     done += f" {away}." if away else ""
@@ -312,17 +317,17 @@ def _waiting(records: list[HopRecord], readers: list[Reader], away: str) -> str:
         published = next((record for record in records if record.event == "published"), None)
         delay = f"; it was {published.reason}" if published is not None and published.reason else ""
         if away:
-            return f"Still held for others, or for those who come: {away}."
-        return f"Still held: nobody is known to have it yet{delay}."
+            return f"{held} for others, or for those who come: {away}."
+        return f"{held}: nobody is known to have it yet{delay}."
     if last.event == "returned":
-        return f"Still held: it came back from {last.subscription} ({_reason(last)}).{done}"
+        return f"{held}: it came back from {last.subscription} ({_reason(last)}).{done}"
     last_of = {(record.subscription, record.pattern): record for record in records if record.subscription}
     out = [
         reader.name for reader in readers if last_of[reader.subscription, reader.pattern].event == "delivered"
     ]
     if out:
-        return f"Still held: delivered to {_count(out)} and not committed yet.{done}"
-    return f"Still held for others, or for those who come.{done}"
+        return f"{held}: delivered to {_count(out)} and not committed yet.{done}"
+    return f"{held} for others, or for those who come.{done}"
 
 
 def _reason(record: HopRecord) -> str:

@@ -23,10 +23,10 @@ class Grouping:
     def __init__(self, matching: Matching, takers: Takers) -> None:
         self._matching = matching
         self._takers = takers
-        self.opened: list[Group] = []
+        self.opened: list[Group[Subscription]] = []
         self.left: set[str] = set()
 
-    def _of(self, entry: Entry) -> tuple[GroupedQueue, GroupedEntry]:
+    def _of(self, entry: Entry) -> tuple[GroupedQueue[Subscription], GroupedEntry]:
         """The queue of an entry's topic, and the entry as one of a group."""
         assert isinstance(entry, GroupedEntry)
         topic = entry.topic
@@ -34,7 +34,7 @@ class Grouping:
             topic.shared = GroupedQueue(topic.name, topic.shared, self._open)
         return topic.shared, entry
 
-    def _open(self, group: Group) -> None:
+    def _open(self, group: Group[Subscription]) -> None:
         self.opened.append(group)
         if group.is_free and (first := group.waiting.peek()) is not None:
             self._takers.tell_patterns(first)
@@ -44,7 +44,7 @@ class Grouping:
         self._of(entry)
         self._takers.wait(entry)
 
-    def take_of(self, group: Group) -> tuple[Subscription, Entry] | None:
+    def take_of(self, group: Group[Subscription]) -> tuple[Subscription, Entry] | None:
         """Take what is first in a group, for who is to have it; None where nobody can take it now."""
         first = group.waiting.peek()
         if first is None or not group.is_open:

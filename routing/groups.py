@@ -20,7 +20,7 @@ Of mode ONE only. Who is next for a group that waits is in `routing.grouping`.
 
 from collections.abc import Callable, Container, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from routing.queue import ENDS_GROUP, Entry, GroupedEntry, KeptEntries, PriorityQueue
 from routing.waiting import WaitingQueues
@@ -28,12 +28,23 @@ from routing.waiting import WaitingQueues
 if TYPE_CHECKING:
     from collections import deque
 
-    from routing.subscription import Subscription
-
 IDLE_MAX: Final = 1_000
 
 
-class Group:
+class Owner(Protocol):
+    """Who can own groups: a subscription, or one who shares it.
+
+    Attributes:
+        groups: those that are its own; None where it never had one.
+    """
+
+    groups: "OwnedGroups[Any] | None"
+
+
+OwnerType = TypeVar("OwnerType", bound=Owner)
+
+
+class Group(Generic[OwnerType]):
     """One group of a topic.
 
     Attributes:
@@ -47,12 +58,12 @@ class Group:
 
     __slots__ = ("had", "is_ended", "is_open", "name", "out", "owner", "paused", "queue", "waiting")
 
-    def __init__(self, name: str, queue: "GroupedQueue") -> None:
+    def __init__(self, name: str, queue: "GroupedQueue[OwnerType]") -> None:
         self.name = name
         self.queue = queue
         self.waiting = PriorityQueue()
-        self.owner: Subscription | None = None
-        self.had: Subscription | None = None
+        self.owner: OwnerType | None = None
+        self.had: OwnerType | None = None
         self.out: set[int] = set()
         self.paused: set[int] = set()
         self.is_ended = False
@@ -63,29 +74,29 @@ class Group:
         """Whether anybody may take it over."""
         return self.owner is None and not self.out
 
-    def is_for(self, subscription: "Subscription") -> bool:
+    def is_for(self, subscription: OwnerType) -> bool:
         """Whether this one may take more of what it owns."""
         return self.owner is subscription and not self.is_ended and not self.paused
 
 
-class OwnedGroups:
+class OwnedGroups(Generic[OwnerType]):
     """The groups that one subscription owns, and what waits in them for it."""
 
-    def __init__(self, owner: "Subscription") -> None:
+    def __init__(self, owner: OwnerType) -> None:
         self._owner = owner
-        self.waiting: WaitingQueues[Group] = WaitingQueues(self._queue_of)
-        self.groups: dict[Group, None] = {}
+        self.waiting: WaitingQueues[Group[OwnerType]] = WaitingQueues(self._queue_of)
+        self.groups: dict[Group[OwnerType], None] = {}
 
     def is_first(self, *others: Entry | None) -> bool:
         """Whether something waits in them that comes before these."""
         first = self.waiting.peek()
         return first is not None and all(each is None or _rank(first) < _rank(each) for each in others)
 
-    def _queue_of(self, group: Group) -> PriorityQueue | None:
+    def _queue_of(self, group: Group[OwnerType]) -> PriorityQueue | None:
         return group.waiting if group.is_for(self._owner) else None
 
 
-class GroupedQueue(PriorityQueue):
+class GroupedQueue(PriorityQueue, Generic[OwnerType]):
     """What waits in a topic with groups: shown and taken is what anybody may have, all of it is in here.
 
     Args:
@@ -96,12 +107,14 @@ class GroupedQueue(PriorityQueue):
 
     __slots__ = ("_by_name", "_free", "_grouped", "_idle", "_opened", "topic")
 
-    def __init__(self, topic: str, instead_of: PriorityQueue, opened: Callable[[Group], None]) -> None:
+    def __init__(
+        self, topic: str, instead_of: PriorityQueue, opened: Callable[[Group[OwnerType]], None]
+    ) -> None:
         self._lanes, self._priorities = instead_of._lanes, instead_of._priorities
         self._stale = instead_of._stale
         self.topic = topic
         self._opened = opened
-        self._by_name: dict[str, Group] = {}
+        self._by_name: dict[str, Group[OwnerType]] = {}
         self._grouped = KeptEntries()  # what waits in all groups
         self._idle: dict[str, None] = {}
         self._free: WaitingQueues[str] = WaitingQueues(self._free_queue)
@@ -172,22 +185,22 @@ class GroupedQueue(PriorityQueue):
 
     # -- groups -----------------------------------------------------------------------------------
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[Group[OwnerType]]:
         """All that are known."""
         return iter(self._by_name.values())
 
-    def group_of(self, entry: Entry) -> Group | None:
+    def group_of(self, entry: Entry) -> Group[OwnerType] | None:
         """The group of an entry; None where it has none, or nothing is known of it."""
         return self._by_name.get(entry.group) if isinstance(entry, GroupedEntry) else None
 
-    def _group(self, entry: GroupedEntry) -> Group:
+    def _group(self, entry: GroupedEntry) -> Group[OwnerType]:
         group = self._by_name.get(entry.group)
         if group is None:
             group = self._by_name[entry.group] = Group(entry.group, self)
         self._idle.pop(group.name, None)
         return group
 
-    def claim(self, entry: GroupedEntry, subscription: "Subscription") -> None:
+    def claim(self, entry: GroupedEntry, subscription: OwnerType) -> None:
         """Note that a subscription has an entry that was taken out: the group is its own."""
         group = self._group(entry)
         group.out.add(entry.id)
@@ -200,7 +213,7 @@ class GroupedQueue(PriorityQueue):
         group.had = None
         self._settle(group)
 
-    def hand_on(self, entry: GroupedEntry, subscription: "Subscription") -> None:
+    def hand_on(self, entry: GroupedEntry, subscription: OwnerType) -> None:
         """Note that a subscription has what another one had, or it before a start: the group is its own."""
         group = self._group(entry)
         group.out.add(entry.id)
@@ -224,7 +237,7 @@ class GroupedQueue(PriorityQueue):
             group.is_ended = True
             self._settle(group)
 
-    def release(self, group: Group, heir: "Subscription | None", received: Container[int]) -> None:
+    def release(self, group: Group[OwnerType], heir: OwnerType | None, received: Container[int]) -> None:
         """Take a group from its owner, which has left; what it had received is the `heir`'s."""
         keeps = heir is not None and any(id in received for id in group.out)
         _own(group, heir if keeps else None)
@@ -251,7 +264,7 @@ class GroupedQueue(PriorityQueue):
             _own(self._by_name.pop(name), None)
         self._idle.clear()
 
-    def _settle(self, group: Group) -> None:
+    def _settle(self, group: Group[OwnerType]) -> None:
         """Something of a group has changed: who may have what is first in it now."""
         if group.is_ended and not group.out:
             _own(group, None)
@@ -273,7 +286,7 @@ class GroupedQueue(PriorityQueue):
         if group.is_open and not was_open:
             self._opened(group)
 
-    def _rest(self, group: Group) -> None:
+    def _rest(self, group: Group[OwnerType]) -> None:
         """Nothing of a group is held any more."""
         name = group.name
         if group.owner is None:
@@ -287,7 +300,7 @@ class GroupedQueue(PriorityQueue):
             _own(self._by_name.pop(oldest), None)
 
 
-def _own(group: Group, subscription: "Subscription | None") -> None:
+def _own(group: Group[OwnerType], subscription: OwnerType | None) -> None:
     """Make a group one's own, and nobody else's."""
     if group.owner is not None and group.owner.groups is not None:
         group.owner.groups.groups.pop(group, None)

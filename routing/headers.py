@@ -281,7 +281,7 @@ def parse_headers(headers: Iterable[tuple[str, str]]) -> dict[str, Any]:
                 continue
         field, read = known
         if field in fields:
-            raise HeaderRefusal(name, value, "sent once (this header came before)")
+            raise HeaderRefusal(name, value, "the only one (this header came before)")
         fields[field] = read(value)
     if "name" in fields:
         fields["name"], fields["charset"] = fields["name"]

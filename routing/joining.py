@@ -8,9 +8,9 @@ all that is kept is due to every subscription that is not done with it.
 from collections.abc import Callable, Container
 from typing import Final
 
+from routing import copy_events
 from routing.decisions import MarkDone
 from routing.delivery import Deliveries
-from routing.lifecycle import advance
 from routing.queue import GUARANTEED, STATED, Entry
 from routing.state import SiteState
 from routing.steps import Task
@@ -94,7 +94,7 @@ class Joining(Task):
             if entry.flags & GUARANTEED and subscription.options.durable:
                 self._state.out.append(MarkDone(entry.id, subscription.id, has_it=False))
             return
-        advance(entry, "joined")
+        copy_events.joined(entry)
         try:
             self._deliveries.offer_late(subscription, entry, now)
         except Exception as error:

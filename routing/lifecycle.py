@@ -1,9 +1,7 @@
 """The life of a copy: who may still have it, and when it ends.
 
-A copy is a message that this site holds, an `Entry`. `Entry.due` counts those who have still to finish it:
-subscriptions, peers that have still to answer for what they were sent, and sites that it is to see to.
-
-Which states it has, and what each event makes of it, is the table in `routing.copy_states`.
+A copy is a message that this site holds, an `Entry`. Which states it has, and what each event makes of it, is
+the table in `routing.copy_states`; whom it is due to, `Entry.due`, is counted in `routing.copy_events`.
 
 How long it is held:
 
@@ -15,17 +13,18 @@ How long it is held:
 A copy may be published with a delay. Until that ends it is due to nobody by name, and 1 stands for those to
 whom it will be; how long it is held counts from then.
 
-Nothing outside this file changes `Entry.due`, ends a copy, or takes one back from a subscriber; where it
+Nothing outside these files changes `Entry.due`, ends a copy, or takes one back from a subscriber; where it
 goes then is in `routing.delivery`. Source: routing contract 5 and 7.
 """
 
 import math
 from typing import Literal
 
-from routing.copy_states import AFTER, DUE_TO_NOBODY, STATE_FLAGS, CopyEvent
+from routing import copy_events
 from routing.decisions import Bury, DiscardMessage, MarkDone, MarkReturned, Record
 from routing.message import DeliveryMode, Message
 from routing.options import ReturnOutcome
+from routing.peering.about import OfEntry
 from routing.peering.copies import Answered
 from routing.queue import (
     COUNTED,
@@ -47,32 +46,6 @@ from routing.receipts import Receipts
 from routing.shares import Share
 from routing.state import SiteState
 from routing.subscription import Lock, Subscription, Topic
-
-
-def advance(entry: Entry, event: CopyEvent, left_to: int = 0) -> bool:
-    """Have something happen to a copy; whether it has ended with that.
-
-    `left_to`: how many have received it, when it times out: it is due to these alone from then on.
-
-    Raises KeyError for what cannot happen in its state.
-    """
-    after, more = AFTER[event][entry.flags & STATE_FLAGS]
-    due = entry.due = left_to if event == "timed out" else entry.due + more
-    if due <= 0:
-        after = DUE_TO_NOBODY[after]
-    if after == "ended":
-        entry.flags |= GONE
-        return True
-    if after == "left":
-        entry.flags = entry.flags & ~STATED | EXPIRED
-    if event == "undone":
-        entry.flags &= ~GONE
-    return False
-
-
-def found_nobody(entry: Entry) -> bool:
-    """Whether a copy of mode ALL was due to nobody at all, and kept for nobody."""
-    return not entry.due and not entry.flags & (ONE | STATED)
 
 
 class Lifecycle:
@@ -154,7 +127,7 @@ class Lifecycle:
 
     def end_if_due_to_nobody(self, entry: Entry, reason: str) -> bool:
         """All that a copy is due to are counted: end it where they are none. Whether it has ended."""
-        ended = entry.due <= 0 and advance(entry, "settled")
+        ended = entry.due <= 0 and copy_events.settled(entry)
         if ended:
             self._end_everywhere(entry, "expired", reason)
         return ended
@@ -174,7 +147,7 @@ class Lifecycle:
         state = self._state
         if entry.flags & RECEIPT:
             self._receipts.progress(entry, subscription, now, has_it=event != "dead")
-        ended = advance(entry, "done")
+        ended = copy_events.done(entry)
         if event == "dead":
             entry.topic.traffic.dead += 1
         else:
@@ -196,7 +169,7 @@ class Lifecycle:
         """
         state = self._state
         had_ended = entry.flags & GONE
-        advance(entry, "undone")
+        copy_events.undone(entry)
         if had_ended:
             entry.flags &= ~COUNTED
             entry.topic = state.topic(entry.topic.name)
@@ -210,7 +183,7 @@ class Lifecycle:
         """Note that a subscription has ended that a copy of mode ALL was due to."""
         if entry.flags & RECEIPT:
             self._receipts.progress(entry, subscription, now, has_it=False)
-        ended = advance(entry, "done")
+        ended = copy_events.done(entry)
         self._state.out.append(Record("returned", entry, subscription, reason=why))
         if ended:
             entry.topic.traffic.expired += 1
@@ -226,7 +199,7 @@ class Lifecycle:
 
     def answered(self, entry: Entry, peer: str, depth: int, answered: Answered) -> None:
         """Note that a peer has answered for all transfers of a copy of mode ALL."""
-        ended = advance(entry, "answered")
+        ended = copy_events.answered(entry)
         self._state.out.append(
             Record("forwarded", entry, peer=peer, depth=depth, final=ended, answered=answered)
         )
@@ -236,7 +209,7 @@ class Lifecycle:
         """Note that sites have a copy of mode ALL that this site was to see to, as a peer tells."""
         ended = False
         for _ in sites:
-            ended = advance(entry, "arrived")
+            ended = copy_events.arrived(entry)
         self._state.out.append(Record("arrived", entry, peer=peer, destinations=sites, final=ended))
         self._hold_on(entry, ended)
 
@@ -244,7 +217,7 @@ class Lifecycle:
         """Note that sites are not to have a copy of mode ALL any more that this site was to see to."""
         ended = False
         for _ in sites:
-            ended = advance(entry, "arrived")
+            ended = copy_events.arrived(entry)
         if ended:
             entry.topic.traffic.expired += 1
             self._state.out.append(Record("expired", entry, final=True, reason="wanted by nobody any more"))
@@ -259,7 +232,7 @@ class Lifecycle:
 
     def handed_over(self, record: Record) -> None:
         """End a copy of mode ONE that is another site's now, which `record` tells."""
-        advance(record.entry, "done")
+        copy_events.done(record.entry)
         self._state.out.append(record)
         self._state.let_go(record.entry)
 
@@ -276,7 +249,7 @@ class Lifecycle:
             return False
         state.out.append(Record("returned", entry, subscription, attempt=lock.attempt, reason=reason))
         was_left = entry.flags & EXPIRED
-        if advance(entry, "returned"):
+        if copy_events.returned(entry):
             self._end_everywhere(entry, "expired")
             return False
         if was_left:
@@ -305,7 +278,7 @@ class Lifecycle:
         """End a copy whose timeout has ended, or leave it to those who have `received` it."""
         if entry.flags & RECEIPT:
             self._receipts.close(entry, now)
-        if advance(entry, "timed out", received):
+        if copy_events.timed_out(entry, received):
             self._end_everywhere(entry, "expired")
         else:
             entry.topic.kept.discard(entry.id)
@@ -316,7 +289,7 @@ class Lifecycle:
         """End a copy wherever it waits; those whom it is with are the caller's."""
         if entry.flags & RECEIPT:
             self._receipts.close(entry, now)
-        advance(entry, "taken away")
+        copy_events.taken_away(entry)
         self._end_everywhere(entry, event, reason)
 
     def _end_everywhere(
@@ -346,12 +319,14 @@ class Lifecycle:
         Only as far as the store and the hop log have to know; nothing of one that had ended before.
         """
         state = self._state
-        told = [decision for decision in state.out if getattr(decision, "entry", None) is entry]
+        told = [
+            decision for decision in state.out if isinstance(decision, OfEntry) and decision.entry is entry
+        ]
         recorded = any(type(decision) is Record and decision.final for decision in told)
         if entry.flags & GONE and not recorded:
             return
         if not entry.flags & GONE:
-            advance(entry, "taken away")
+            copy_events.taken_away(entry)
         if not recorded:
             state.out.append(Record("dropped", entry, final=True, reason=reason))
         if not any(type(decision) is DiscardMessage for decision in told):

@@ -66,8 +66,8 @@ class Entry(msgspec.Struct, gc=False):
         id: unique at this site, rising in order of arrival.
         topic: its `Topic`.
         origin: the Smuid; or, of a message of our own that waits, its birth in Unix milliseconds.
-        due: subscriptions that have still to finish it, and peers that have still to answer for it; 1 for
-            mode ONE.
+        due: subscriptions that have still to finish it, peers that have still to answer for it, and sites
+            that it is to be seen to; 1 for mode ONE.
         deadline: site time in seconds at which it expires, or its delay ends; `inf` for none.
         share: of the account that it counts on; None for nobody's.
     """

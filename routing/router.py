@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from routing.acknowledging import Acknowledgements
+from routing.copy_states import is_on_offer
 from routing.decisions import INPUT_END, AnswerRequest, Bury, Decision, DropSetAside, OwnError, Together
 from routing.delivery import Deliveries
 from routing.federation.federation import Federation
@@ -23,7 +24,7 @@ from routing.matching import EVERYBODY, SubscribeRights
 from routing.message import Message
 from routing.peering.copies import Seen
 from routing.publishing import Publishing
-from routing.queue import EXPIRED, GONE, Entry
+from routing.queue import GONE, Entry
 from routing.receipts import Receipts
 from routing.restore import Restore
 from routing.room import Room
@@ -166,7 +167,7 @@ class Router:
 
     def buried(self, bury: Bury, message: Message, now: float) -> None:
         """Publish on the dead-letter topic the message that the decision `Bury` asked for."""
-        if not bury.entry.flags & (GONE | EXPIRED):
+        if is_on_offer(bury.entry):
             self.publishing.bury(bury, message, now)
             if not bury.entry.flags & GONE:  # without a guarantee, it may have made room for its dead letter
                 self.acknowledging.buried(bury, now)

@@ -140,7 +140,7 @@ class Subscription:
         self.used_at = used_at
         self.consumer: Consumer | None = None
         self.queue = PriorityQueue()
-        self.groups: OwnedGroups | None = None
+        self.groups: OwnedGroups[Subscription] | None = None
         self.locks: dict[int, Lock] = {}
         self.received: dict[int, Lock] = {}
         self.attempts: dict[int, int] = {}

@@ -197,6 +197,10 @@ class SiteView:
         topic = self._state.matching.find(topic_name)
         return _subscription_infos(self.subscribed(topic))
 
+    def subscription(self, wanted: str, owner: str, name: str) -> Subscription | None:
+        """That of an address to a topic or a pattern; None where there is none of this name."""
+        return self._state.by_owner.get((wanted, owner, name))
+
     def durable_subscriptions(self, name_prefix: str) -> list[SubscriptionInfo]:
         """The durable subscriptions to every topic whose name begins with `name_prefix`."""
         return _subscription_infos(

@@ -11,8 +11,9 @@ from routing.subscription import Consumer
 class Asker:
     """Takes the place of a session, for as long as what it asked for is not answered."""
 
-    def __init__(self) -> None:
-        self.consumer = Consumer(self, SERVER_ACCOUNT, "system")
+    def __init__(self, account: str = SERVER_ACCOUNT, channel: str = "system") -> None:
+        """Of this login, where what is asked for is its own."""
+        self.consumer = Consumer(self, account, channel)
         self._requests = 0
         self._answers: dict[int, Answer] = {}
         self._answered = trio.Event()

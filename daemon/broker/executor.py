@@ -31,11 +31,12 @@ from daemon.store.store import Store
 from daemon.system.clock import Clock
 from daemon.system.mishaps import OWN_ERROR, Mishaps
 from routing import decisions
+from routing.copy_states import is_on_offer
 from routing.decisions import INPUT_END, Bury, Decision
 from routing.errors import Refusal
 from routing.frames import encode_message
 from routing.peering.copies import Arrival
-from routing.queue import EXPIRED, GONE, GUARANTEED
+from routing.queue import GUARANTEED
 from routing.router import Router
 
 
@@ -284,7 +285,7 @@ class Executor:
 
     def _bury(self, d: Bury) -> None:
         self._prepared.buried.add(id(d))
-        if not self._burials.carry_out(d) or d.entry.flags & (GONE | EXPIRED):
+        if not self._burials.carry_out(d) or not is_on_offer(d.entry):
             return  # it waits, or has ended while it did
         stored = self._bodies.find(d.entry.id) or self._reading.load_now(d.entry)
         if stored is not None:

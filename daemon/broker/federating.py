@@ -38,6 +38,7 @@ from daemon.link.port import Arrived, ControlArrived, Links
 from daemon.link.refusals import Refusals
 from daemon.system.clock import Clock
 from daemon.system.mishaps import OWN_ERROR, Mishaps
+from routing.copy_states import is_on_offer
 from routing.decisions import Refused
 from routing.door import Door
 from routing.errors import Refusal
@@ -61,7 +62,7 @@ from routing.peering.decisions import (
 )
 from routing.peering.news import DESTINATIONS, NEWS
 from routing.peering.wants import PATTERNS, WANTS_FROM_NEWS
-from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED
+from routing.queue import GUARANTEED, ONE, STATED
 
 _log = logging.getLogger(__name__)
 
@@ -203,7 +204,7 @@ class Federating:
                 entry = send.copy.entry
                 stored = found[entry.id] or loaded.get(entry.id)
                 # the rules of the peer may have changed meanwhile
-                is_due = not entry.flags & (GONE | EXPIRED) and send.copy.unanswered(peer) is not None
+                is_due = is_on_offer(entry) and send.copy.unanswered(peer) is not None
                 if is_due and stored is not None:
                     self._transfer(send, stored.wire)
 

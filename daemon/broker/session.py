@@ -124,7 +124,7 @@ class BrokerSession:
 
     def _note_refused(self, refusal: Refusal) -> None:
         metrics = self._broker.metrics
-        metrics.refused[refusal.code] += 1
+        metrics.refuse(refusal)
         if refusal.subject:
             metrics.over_quota[refusal.subject] += 1
 
@@ -142,7 +142,7 @@ class BrokerSession:
                 )
                 if value
             )
-            raise HeaderRefusal(name, value, "for a client to write: only servers do")
+            raise HeaderRefusal(name, value, "one of the headers that clients write (only servers write it)")
         if message.size_bytes > broker.limits.message_bytes_max:
             raise Refusal(
                 Refusal.TOO_LARGE, f"the bodies are more than {broker.limits.message_bytes_max} bytes"

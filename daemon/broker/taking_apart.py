@@ -24,6 +24,7 @@ from daemon.system.mishaps import OWN_ERROR
 from routing import decisions
 from routing.decisions import Bury, Decision, message_of
 from routing.errors import Refusal
+from routing.peering.about import OfEntry
 from routing.peering.copies import Arrival
 from routing.peering.decisions import AcknowledgeUnit, DiscardReceipt
 from routing.queue import TOGETHER, Entry
@@ -66,7 +67,7 @@ class Fault(msgspec.Struct):
             value = getattr(decision, name, "")
             if value and isinstance(value, str):
                 told.append(f"{name} {value}")
-        entry = getattr(decision, "entry", None)
+        entry = decision.entry if isinstance(decision, (OfEntry, decisions.AnswerRequest)) else None
         if isinstance(entry, Entry):
             told.append(f"topic {entry.topic.name}, number {entry.id}")
         return ", ".join(told)

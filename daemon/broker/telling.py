@@ -13,8 +13,8 @@ from daemon.metrics import Metrics
 from daemon.system.clock import Clock
 from daemon.system.mishaps import OWN_ERROR, Mishaps
 from routing import decisions
+from routing.copy_events import found_nobody
 from routing.errors import Refusal
-from routing.lifecycle import found_nobody
 from routing.queue import GUARANTEED, STATED, Entry
 from routing.subscription import Consumer
 
@@ -68,7 +68,7 @@ class Telling:
 
     def refuse(self, d: decisions.AnswerRequest, refusal: Refusal) -> None:
         """Tell a session now that its request is refused, and not with what a transaction brings."""
-        self._metrics.refused[refusal.code] += 1
+        self._metrics.refuse(refusal)
         d.consumer.handle.put(frontend.Answer(d.request, error=refusal))
 
     def _gather(self, consumer: Consumer, event: OutboxItem) -> None:
@@ -91,7 +91,7 @@ class Telling:
 
     def _answer(self, d: decisions.AnswerRequest) -> None:
         if d.error is not None:
-            self._metrics.refused[d.error.code] += 1
+            self._metrics.refuse(d.error)
         elif d.request is None:
             return
         entry = d.entry

@@ -63,19 +63,24 @@ class Trust:
             if one.next_update_utc is not None
         ]
 
-    def refusal(self, certificate: x509.Certificate, now: datetime.datetime) -> str | None:
-        """Why this certificate is not trusted at `now` (UTC, aware); None if it is."""
+    def refusal(
+        self, certificate: x509.Certificate, now: datetime.datetime, called: str = "its certificate"
+    ) -> str | None:
+        """Why this certificate is not trusted at `now` (UTC, aware); None if it is.
+
+        `called`: what the reason calls it, where that is read by others than who speaks of its owner.
+        """
         authority = self._authority_of(certificate)
         if authority is None:
-            return "its certificate is from an unknown authority"
+            return f"{called} is from an unknown authority"
         if now > authority.not_valid_after_utc:
             return f"the authority's certificate expired on {_shown(authority.not_valid_after_utc)}"
         if now < certificate.not_valid_before_utc:
-            return f"its certificate is not valid before {_shown(certificate.not_valid_before_utc)}"
+            return f"{called} is not valid before {_shown(certificate.not_valid_before_utc)}"
         if now > certificate.not_valid_after_utc:
-            return f"its certificate expired on {_shown(certificate.not_valid_after_utc)}"
+            return f"{called} expired on {_shown(certificate.not_valid_after_utc)}"
         if (certificate.issuer, certificate.serial_number) in self._revoked:
-            return "its certificate is revoked"
+            return f"{called} is revoked"
         return None
 
     def _find_authority(self, certificate: x509.Certificate) -> x509.Certificate | None:

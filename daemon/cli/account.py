@@ -16,7 +16,7 @@ from daemon.cli.account_quotas import quotas
 from daemon.cli.account_token import tokens
 from daemon.cli.asking import YesOption, sure, value
 from daemon.cli.completing import complete_topic
-from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
+from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, config_file, read_settings
 from daemon.configuration.config import nearest
 from daemon.control.operators import AskMay
 from daemon.operating.accounts import Verdict
@@ -198,13 +198,29 @@ def passwd(
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Give it another password. Sessions that are open stay."""
+    """Give it another password. Sessions that are open stay.
+
+    That of the login in the site's keys/admin.toml, with which commands on this machine log in, is put there.
+    """
     settings = read_settings(config)
     _existing(settings, name)
     password = _password(password_file, generate, as_json)
     phc, text = _hashed(password), f"Changed the password of {name}."
     done = change_accounts(config, text, lambda editor: editor.set_password(name, phc))
+    done += _kept_login(config, settings, name, password)
     _say(name, done, as_json, password if generate else "")
+
+
+def _kept_login(config: Path, settings: Settings, name: str, password: str) -> str:
+    """What is to be said of the login for commands on this machine, once that has the password, too."""
+    from daemon.site.admin_login import LOGIN, keep_password
+
+    try:
+        is_kept = keep_password(config_file(config).parent, settings, name, password)
+    except OSError as error:
+        typer.echo(f"smqpd: warning: {LOGIN} has the password of before: {because(error)}", err=True)
+        return ""
+    return f" {LOGIN} has it, for commands on this machine." if is_kept else ""
 
 
 @app.command()

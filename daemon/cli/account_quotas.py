@@ -63,7 +63,7 @@ def quotas(
 ) -> None:
     """Show what accounts may use, and use; or set those quotas of NAME that are given. 0 is no limit.
 
-    What is not set for an account is as the table [quotas] of the configuration says for all.
+    What is not set for an account is as `quotas`, a table of the configuration, says for all.
     """
     settings = read_settings(config)
     given = OwnQuotas(

@@ -8,7 +8,15 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 import typer
 
-from daemon.control.client import AnyQuestion, ForbiddenError, NotRunningError, Question, ask, ask_all
+from daemon.control.client import (
+    PATIENCE_S,
+    AnyQuestion,
+    ForbiddenError,
+    NotRunningError,
+    Question,
+    ask,
+    ask_all,
+)
 from daemon.control.operators import Declined
 from daemon.control.reports import End, Told
 from daemon.settings import Settings
@@ -36,10 +44,10 @@ def value(settings: Settings, question: AnyQuestion, expected: type[T]) -> T:
     return decoded(line(settings.site.state_directory, question), expected)
 
 
-def line(state_directory: Path, question: AnyQuestion) -> bytes:
+def line(state_directory: Path, question: AnyQuestion, patience_s: float = PATIENCE_S) -> bytes:
     """An answer of one line, as JSON. Raises Failure, also for what was refused."""
     try:
-        answer = ask(state_directory, question).rstrip(b"\n")
+        answer = ask(state_directory, question, patience_s).rstrip(b"\n")
     except ForbiddenError:
         raise forbidden(state_directory) from None
     except NotRunningError as error:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, ParamSpec, TypeVar, get_args
 
 import msgspec
@@ -38,7 +39,7 @@ from daemon.terminal.figures import bytes_shown, duration_shown
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
-from routing.names import check_topic
+from routing.names import check_topic, dead_letter_topic
 
 Level = Literal["OK", "WARNING", "CRITICAL", "UNKNOWN"]
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
@@ -158,16 +159,34 @@ def _check(command: Callable[P, None]) -> Callable[P, None]:
     return checked
 
 
+PatienceOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        "-t",
+        metavar="SECONDS",
+        min=0.1,
+        max=600,
+        help="An answer that takes longer is critical.",
+    ),
+]
+DEFAULT_TIMEOUT_S: Final = 10.0
+"""After which what runs these commands ends them, which would say nothing of the site."""
+
 WarningOption = Annotated[float | None, typer.Option("--warning", "-w", metavar="N", help="From here on.")]
 CriticalOption = Annotated[float | None, typer.Option("--critical", "-c", metavar="N", help="From here on.")]
 
 
 @app.command()
 @_check
-def site(config: CheckedConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
+def site(
+    timeout: PatienceOption = DEFAULT_TIMEOUT_S,
+    config: CheckedConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
     """Whether it runs, answers, and stores messages; warns of all that is to be seen to."""
     began = time.monotonic()
-    found = decoded(line(state_directory(config), AskOverview()), Overview)
+    found = decoded(line(state_directory(config), AskOverview(), timeout), Overview)
     took_s = time.monotonic() - began
     grave = {"disk", "store"}
     problems: list[tuple[Level, str]] = [
@@ -203,11 +222,12 @@ def links(
     ] = 60.0,
     warning: WarningOption = None,
     critical: CriticalOption = None,
+    timeout: PatienceOption = DEFAULT_TIMEOUT_S,
     config: CheckedConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
     """Whether the links are up; with -w and -c, whether too many messages wait for a peer."""
-    answer = line(state_directory(config), Question(ask="peers"))
+    answer = line(state_directory(config), Question(ask="peers"), timeout)
     found = decoded(answer, list[LinkStatus])
     wanted = [link for link in found if peer is None or link.peer in peer]
     missing = set(peer or ()) - {link.peer for link in found}
@@ -246,19 +266,23 @@ def topic(
     subscribed: Annotated[
         bool, typer.Option("--subscribed", help="Critical where no session consumes from it.")
     ] = False,
+    timeout: PatienceOption = DEFAULT_TIMEOUT_S,
     config: CheckedConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
     """How many messages a topic holds, and for how long the oldest waits; warns of dead letters."""
-    answer = line(state_directory(config), AskTopic(topic=check_topic(name)))
-    found: TopicStatus | None = decoded(answer, TopicStatus | None)  # type: ignore[arg-type] # a union
+    state, ends_at = state_directory(config), time.monotonic() + timeout
+    found = _asked_topic(state, check_topic(name), timeout)
     held = 0 if found is None else found.summary.held
     oldest_s = (0.0 if found is None else found.summary.oldest_s) or 0.0
     attached = sum(len(each.sessions) for each in found.subscriptions) if found is not None else 0
     problems: list[tuple[Level, str]] = []
     if subscribed and not attached:
         problems.append(("CRITICAL", f"nobody consumes from {name}"))
-    dead = 0 if found is None else found.summary.dead_letters
+    if found is None:
+        dead = _dead_letters(state, name, max(ends_at - time.monotonic(), 0.1))
+    else:
+        dead = found.summary.dead_letters
     if dead:
         problems.append(("WARNING", f"{dead} dead letters of {name}"))
     values = [
@@ -267,9 +291,19 @@ def topic(
         Measured(label="sessions", value=attached),
         Measured(label="dead_letters", value=dead),
     ]
-    _conclude(
-        as_json, problems, f"{name} holds {held} messages, the oldest {duration_shown(oldest_s)} old", values
-    )
+    good = f"{name} holds {held} messages, the oldest {duration_shown(oldest_s)} old"
+    _conclude(as_json, problems, f"nothing is known of {name}" if found is None else good, values)
+
+
+def _asked_topic(state: Path, name: str, timeout: float) -> TopicStatus | None:
+    answer = line(state, AskTopic(topic=name), timeout)
+    return decoded(answer, TopicStatus | None)  # type: ignore[arg-type] # a union
+
+
+def _dead_letters(state: Path, name: str, timeout: float) -> int:
+    """Of a topic that the site has forgotten, as it does where nothing else is held and nobody subscribes."""
+    found = _asked_topic(state, dead_letter_topic(name), timeout)
+    return 0 if found is None else found.summary.held
 
 
 @app.command()
@@ -281,12 +315,13 @@ def store(
     critical: Annotated[
         float, typer.Option("--critical", "-c", metavar="PERCENT", help="So little free disk, or less.")
     ] = 5.0,
+    timeout: PatienceOption = DEFAULT_TIMEOUT_S,
     config: CheckedConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
     """Whether messages can be stored, and how much room there is on the disk."""
     state = state_directory(config)
-    found = decoded(line(state, AskOverview()), Overview)
+    found = decoded(line(state, AskOverview(), timeout), Overview)
     try:
         disk = shutil.disk_usage(state)
     except OSError as error:
@@ -358,11 +393,12 @@ def clock(
     critical: Annotated[
         float, typer.Option("--critical", "-c", metavar="SECONDS", help="It was set by so much.")
     ] = 30.0,
+    timeout: PatienceOption = DEFAULT_TIMEOUT_S,
     config: CheckedConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
     """Whether something keeps the machine's clock in step, and how far it was set since the site started."""
-    found = decoded(line(state_directory(config), AskOverview()), Overview)
+    found = decoded(line(state_directory(config), AskOverview(), timeout), Overview)
     set_by_s = time.time() - found.started_at - found.up_s
     kept = _clock_is_kept()
     problems: list[tuple[Level, str]] = []

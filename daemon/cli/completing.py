@@ -21,6 +21,9 @@ from daemon.operating.topics import TopicPage
 
 COMPLETED_MAX = 100
 
+PATIENCE_S = 3.0
+"""Of somebody who has pressed Tab."""
+
 SAFE = re.compile(r"[\w.:@+~/,%=-]+")
 """Names that mean themselves to every shell. zsh evaluates what is completed, bash inserts it as it is: in a
 topic's name, which any publisher chooses, a Tab or the Enter after it would run what stands in `$(...)`."""
@@ -43,7 +46,7 @@ def _completes(names: Callable[[Path, str], Iterable[str]]) -> Callable[[typer.C
 
 
 def _asked(site: Path, question: Any, expected: Any) -> Any:
-    return msgspec.json.decode(ask(state_directory(site), question), type=expected)
+    return msgspec.json.decode(ask(state_directory(site), question, PATIENCE_S), type=expected)
 
 
 @_completes

@@ -9,13 +9,15 @@ import msgspec
 import typer
 
 from daemon.cli.as_daemon import as_user, daemon_user, unreadable, user_name
-from daemon.cli.asking import decoded, line
+from daemon.cli.asking import decoded, line, value
 from daemon.cli.init import SMQP_PORT
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, config_file, read_settings, state_directory
 from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
 from daemon.configuration.template import render
 from daemon.control.client import Question
+from daemon.control.operators import AskOverview
+from daemon.operating.overview import Overview
 from daemon.settings import Settings
 from daemon.site.difference import Differences
 from daemon.site.directory import new_config
@@ -76,7 +78,7 @@ def _examined(file: Path) -> tuple[Settings, Examination, str]:
     def look() -> Examination:
         read = load(file, installed)
         found = examine(file, read, installed, datetime.now(UTC))
-        found.findings += listening(read, runs=_runs(read))
+        found.findings += listening(read, _own_ports(read))
         return found
 
     if own == uid:
@@ -99,6 +101,18 @@ def _examined(file: Path) -> tuple[Settings, Examination, str]:
     found.findings = [finding for finding in found.findings if finding.part != "state"]
     found.findings.append(Finding("state", "warning", f"not checked: the state is {user_name(uid)}'s"))
     return settings, found, user_name(own)
+
+
+def _own_ports(settings: Settings) -> list[int] | None:
+    """Where the site listens, if it runs; None where that is not known."""
+    if not _runs(settings):
+        return []
+    try:
+        found = value(settings, AskOverview(), Overview).listening
+    except Failure:
+        return None
+    ports = (address.rpartition(":")[2] for address in found)
+    return [int(port) for port in ports if port.isdecimal()]
 
 
 def _runs(settings: Settings) -> bool:

@@ -12,7 +12,8 @@ import typer
 
 from daemon.cli.options import config_file, read_settings
 from daemon.configuration.discovery import installed_plugins
-from daemon.site.directory import ADMIN, make_site
+from daemon.site.admin_login import ADMIN
+from daemon.site.directory import make_site
 from daemon.site.lock import StateInUseError
 from daemon.site.state_mark import accept_state
 from daemon.store.schema import TooNewError

@@ -78,7 +78,11 @@ def add(
 
 @app.command()
 def remove(name: PeerName, config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
-    """Link with a site no longer; a link that is up ends, and what waits for it is not sent."""
+    """Link with a site no longer; a link that is up ends, and what waits for it is not sent.
+
+    What the site may have without having said so passes for denied: a message of mode ONE goes to another
+    subscriber then, and may come twice. So remove it when `smqpd peers` shows nothing unanswered.
+    """
     if not is_server_name(name):
         raise Failure(f"{printable(name)!r} is not a server name", USAGE)
     settings = read_settings(config)

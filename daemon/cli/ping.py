@@ -11,7 +11,7 @@ from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.control.client import Question
 from daemon.control.reports import Heard, Report
 from daemon.settings import Settings
-from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.failure import FAILED, INTERRUPTED, USAGE, Failure
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
@@ -65,6 +65,7 @@ def ping(
         raise Failure(refusal.text, USAGE) from None
     settings = read_settings(config)
     probes: list[PingResult] = []
+    interrupted = False
     try:
         for number in range(1, count + 1):
             begun = time.monotonic()
@@ -76,11 +77,14 @@ def ping(
     except KeyboardInterrupt:
         if not probes:
             raise
+        interrupted = True
     summary = _summary(server, probes)
     if as_json:
         typer.echo(msgspec.json.encode(summary))
     else:
         typer.echo(_in_words(summary))
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
     if not summary.answered:
         last = probes[-1]
         where = f" at {last.hops[-1]}" if len(last.hops) > 1 else ""

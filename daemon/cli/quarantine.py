@@ -12,7 +12,7 @@ import typer
 
 from daemon.cli.asking import value
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
-from daemon.control.client import Question
+from daemon.control.client import SLOW_S, Question
 from daemon.settings import STORE, Settings
 from daemon.site.lock import StateInUseError, running_pid, state_lock
 from daemon.store import quarantine
@@ -112,7 +112,7 @@ def _drop(settings: Settings, smuid: str) -> int:
     state = settings.site.state_directory
     try:
         if running_pid(state) is not None:
-            return value(settings, Question(ask="quarantine-drop", name=smuid), int)
+            return value(settings, Question(ask="quarantine-drop", name=smuid, timeout_s=SLOW_S), int)
         if not state.is_dir():
             raise FileNotFoundError(f"there is no store at {state / STORE}")
         with state_lock(state):

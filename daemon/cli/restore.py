@@ -24,18 +24,16 @@ from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
 from daemon.link.peers_file import load_peers
 from daemon.settings import STORE, ConfigError, Settings
-from daemon.site.directory import ADMIN
+from daemon.site.admin_login import ADMIN, LOGIN
 from daemon.site.examination import examine
 from daemon.site.lock import StateInUseError, running_pid, state_lock
-from daemon.store.backup import BackupResult, DamagedError, check_store
+from daemon.store.backup import BackupResult, DamagedError, check_store, raise_numbers
 from daemon.store.backup_manifest import MANIFEST, Manifest, UnfitError, read_manifest
 from daemon.store.schema import TooNewError
 from daemon.system.private_files import exchange, give_to, make_directory, sync_directory, write_new
 from daemon.terminal.failure import FAILED, Failure, because
 from daemon.terminal.figures import bytes_shown
 from daemon.terminal.output import JsonOption, json_line
-
-LOGIN = "keys/admin.toml"
 
 
 class Restored(msgspec.Struct, kw_only=True):
@@ -79,6 +77,7 @@ def restore(
         make_directory(site.absolute().parent, 0o777)
         made = Path(tempfile.mkdtemp(prefix=f".{site.name}.", dir=site.absolute().parent))
         _copy(backup, manifest, made)
+        raise_numbers(made / "state" / STORE)
         starts, to_do = _complete(made, site)
         for directory in (*(path for path in made.rglob("*") if path.is_dir()), made):
             sync_directory(directory)
@@ -181,7 +180,7 @@ def _complete(made: Path, site: Path) -> tuple[bool, list[str]]:
     if not (made / LOGIN).exists():
         to_do.append(
             f"The administrator's login, {LOGIN}, is not in the backup: `smqpd account passwd {ADMIN}` gives"
-            " another password"
+            " another password, and makes it"
         )
     return starts, to_do
 

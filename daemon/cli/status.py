@@ -11,8 +11,11 @@ from daemon.cli.asking import decoded, line
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
 from daemon.control.client import ForbiddenError, NotRunningError
 from daemon.control.operators import AskOverview
+from daemon.hops.files import list_files
 from daemon.operating.overview import Overview
+from daemon.settings import HOPS
 from daemon.site.standing import Standing, said
+from daemon.store.reserve import RESERVE
 from daemon.terminal.failure import FAILED, UNREACHABLE, Failure, forbidden
 from daemon.terminal.figures import bytes_shown, duration_shown, rate_shown, time_shown
 from daemon.terminal.output import JsonOption
@@ -40,14 +43,23 @@ def status(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -
     So it does where it cannot store messages. `smqpd check` is made for monitoring.
     """
     standing = _standing(config, telling.status)
-    overview = decoded(line(state_directory(config), AskOverview()), Overview)
+    state = state_directory(config)
+    overview = decoded(line(state, AskOverview()), Overview)
+    hop_log_bytes, reserve_bytes = _hop_log_bytes(state), _reserve_bytes(state)
     if as_json:
-        shown = {**msgspec.to_builtins(overview), "findings": msgspec.to_builtins(standing.findings)}
+        shown = {
+            **msgspec.to_builtins(overview),
+            "hop_log_bytes": hop_log_bytes,
+            "reserve_bytes": reserve_bytes,
+            "findings": msgspec.to_builtins(standing.findings),
+        }
         typer.echo(msgspec.json.encode(shown))
     else:
         typer.echo(f"{standing.server} runs, smqpd {standing.version}: {standing.counts}")
         for text in about(overview)[1:]:
             typer.echo(text)
+        reserve = f", {bytes_shown(reserve_bytes)} reserve for a full disk" if reserve_bytes else ""
+        typer.echo(f"  {'keeps':<9} {bytes_shown(hop_log_bytes)} of hop log{reserve}")
         for finding in standing.findings:
             level = "" if finding.level == "refused" else f"{finding.level}: "
             typer.echo(level + said(finding))
@@ -58,6 +70,20 @@ def status(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -
     stores = not overview.disk_full and not overview.store_failed
     if any(finding.level != "warning" for finding in standing.findings) or not stores:
         raise typer.Exit(FAILED)
+
+
+def _hop_log_bytes(state: Path) -> int:
+    try:
+        return sum(file.size_bytes for file in list_files(state / HOPS))
+    except OSError:
+        return 0
+
+
+def _reserve_bytes(state: Path) -> int:
+    try:
+        return (state / RESERVE).stat().st_size
+    except OSError:
+        return 0
 
 
 def about(site: Overview) -> list[str]:
@@ -82,7 +108,7 @@ def about(site: Overview) -> list[str]:
         ("sessions", f"{site.sessions:,} in {site.connections:,} connections"),
         (
             "uses",
-            f"{bytes_shown(site.memory_bytes)} of memory, {bytes_shown(site.store_bytes)} of disk,"
+            f"{bytes_shown(site.memory_bytes)} of memory, {bytes_shown(site.store_bytes)} of database,"
             f" {bytes_shown(site.disk_free_bytes)} free",
         ),
     ]

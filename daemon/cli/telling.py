@@ -13,7 +13,7 @@ import typer
 from daemon.cli.options import config_file
 from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
-from daemon.control.client import ForbiddenError, NotRunningError, Question, ask
+from daemon.control.client import SLOW_S, ForbiddenError, NotRunningError, Question, ask
 from daemon.settings import ConfigError, Settings
 from daemon.site.finding import Finding, Part
 from daemon.site.lock import running_pid, signal_running
@@ -47,7 +47,7 @@ def tell(config: Path, state_directory: Path, done: str, parts: Collection[Part]
 
 def reload(state_directory: Path) -> Standing:
     """How the site stands after it has read its files again. Raises NotRunningError, ForbiddenError."""
-    return _asked(state_directory, Question(ask="reload"))
+    return _asked(state_directory, Question(ask="reload", timeout_s=SLOW_S))
 
 
 def status(state_directory: Path) -> Standing:

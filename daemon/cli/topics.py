@@ -12,12 +12,15 @@ from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
 from daemon.control.operators import (
     LONG_S,
     AskMessages,
+    AskSubscription,
     AskTopic,
     AskTopics,
     OrderDeletion,
     OrderDelivery,
     OrderPurge,
+    OrderRemoval,
     OrderTimeout,
+    OrderUnsubscribing,
 )
 from daemon.operating.messages import BROWSED_MAX, BrowsedMessage
 from daemon.operating.topics import (
@@ -35,7 +38,8 @@ from daemon.terminal.printable import printable
 from routing.errors import Refusal
 from routing.headers import read_seconds
 from routing.message import DeliveryMode
-from routing.names import check_topic
+from routing.names import account_name, channel_name, check_topic, parse_smuid
+from routing.patterns import check_wanted, is_pattern
 
 app = typer.Typer(no_args_is_help=True, help="Look at one topic, and change it.")
 
@@ -157,6 +161,12 @@ def _show(found: TopicStatus) -> None:
         map(_row, found.subscriptions),
         folds=("subscription",),
     )
+    patterns = sorted({each.topic for each in found.subscriptions if is_pattern(each.topic)})
+    if patterns:
+        typer.echo("")
+    for pattern in patterns:
+        text = f"To the pattern {pattern}: what waits, is locked and received is so in all topics of it."
+        typer.echo(printable(text))
 
 
 def _timeout_shown(timeout_s: float | str | None) -> str:
@@ -167,8 +177,9 @@ def _timeout_shown(timeout_s: float | str | None) -> str:
 
 def _row(subscription: SubscriptionStatus) -> tuple[str, ...]:
     name = f"/{subscription.name}" if subscription.name else ""
+    pattern = f" to {subscription.topic}" if is_pattern(subscription.topic) else ""
     return (
-        printable(f"{subscription.account}:{subscription.channel}{name}"),
+        printable(f"{subscription.account}:{subscription.channel}{name}{pattern}"),
         subscription.accepts,
         ",".join(map(str, subscription.sessions)) or "-",
         count_shown(subscription.waiting),
@@ -251,6 +262,70 @@ def delete(
     sure(yes, f"Delete {printable(_checked(topic))}, with its messages and subscriptions?")
     answer = line(state_directory(config), OrderDeletion(topic=topic, timeout_s=LONG_S))
     _tell_removed(answer, f"Deleted {printable(topic)}", as_json)
+
+
+@app.command()
+def remove(
+    topic: TopicArgument,
+    smuid: Annotated[str, typer.Argument(metavar="SMUID", help="As `topic browse` shows it.")],
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove one message for good, also from subscribers that have it, and at other sites where it went."""
+    _checked(topic)
+    try:
+        parse_smuid(smuid)
+    except Refusal as refusal:
+        raise Failure(refusal.text, USAGE) from None
+    line(state_directory(config), OrderRemoval(topic=topic, smuid=smuid))
+    typer.echo(json.dumps({"removed": 1}) if as_json else f"Removed {smuid} from {printable(topic)}.")
+
+
+@app.command()
+def unsubscribe(
+    wanted: Annotated[str, typer.Argument(metavar="TOPIC|PATTERN", autocompletion=complete_topic)],
+    owner: Annotated[str, typer.Argument(metavar="ACCOUNT:CHANNEL", help="As `topic show` names it.")],
+    name: Annotated[str, typer.Option("--name", help="Of the subscription, where it has one.")] = "",
+    yes: YesOption = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """End a subscription that nobody uses any more; what waits for it alone is given up.
+
+    One from which a session consumes stays, and the command ends with 1, as where there is none.
+    """
+    account, channel = _login(owner)
+    shown = printable(f"{owner}{f'/{name}' if name else ''}, to {_wanted(wanted)}")
+    state = state_directory(config)
+    question = AskSubscription(wanted=wanted, account=account, channel=channel, name=name)
+    found = decoded(line(state, question), SubscriptionStatus | None)  # type: ignore[arg-type] # a union
+    if found is None:
+        raise Failure(f"there is no subscription of {shown}; `smqpd topic show TOPIC` lists those of a topic")
+    if found.sessions:
+        advice = ", ".join(f"`smqpd session close {id}`" for id in found.sessions)
+        raise Failure(f"a session consumes from the subscription of {shown}; end that first: {advice}")
+    sure(yes, f"End the subscription of {shown}, for which {found.waiting:,} messages wait?")
+    order = OrderUnsubscribing(wanted=wanted, account=account, channel=channel, name=name, timeout_s=LONG_S)
+    waited = decoded(line(state, order), int)
+    text = f"Ended the subscription of {shown}, for which {waited:,} messages waited."
+    typer.echo(json.dumps({"waited": waited}) if as_json else text)
+
+
+def _login(owner: str) -> tuple[str, str]:
+    account, colon, channel = owner.partition(":")
+    try:
+        if colon:
+            return account_name(account), channel_name(channel)
+    except Refusal as refusal:
+        raise Failure(refusal.text, USAGE) from None
+    raise Failure(f"{printable(owner)} is no ACCOUNT:CHANNEL", USAGE)
+
+
+def _wanted(wanted: str) -> str:
+    try:
+        return check_wanted(wanted)
+    except Refusal as refusal:
+        raise Failure(refusal.text, USAGE) from None
 
 
 def _tell_removed(answer: bytes, done: str, as_json: bool) -> None:

@@ -51,6 +51,7 @@ class ClientConnection:
         self._site = site
         self._protocol = protocol
         self._conversation = conversation
+        conversation.note_refused = site.metrics.tell_refused
         self._transport = transport
         self._remote = remote
         self._session: Session | None = None
@@ -95,6 +96,8 @@ class ClientConnection:
         finally:
             if self._session is not None:  # what it held goes on to others now
                 self._session.close(lost=not conversation.said_goodbye, why=self._why_ended)
+        if conversation.goodbye is None:
+            conversation.input_ended()
         if conversation.goodbye is not None:
             await self._part(conversation.goodbye)
 

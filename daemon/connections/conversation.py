@@ -11,7 +11,7 @@ the waiting, and keeps the rules that are the same for all.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar, Literal
 
 import msgspec
@@ -50,6 +50,8 @@ class Conversation(ABC):
         sends_every_s: how often the client wants to hear something; None for never.
         silence_max_s: how long it may send nothing at all; None for ever.
         heart_beat: what is sent where there is nothing else to say.
+        note_refused: to be called with each refusal of a request that the client is told of, or would be if
+            it wanted to; those of the session may be among them.
     """
 
     heart_beat: ClassVar[bytes] = b""
@@ -65,6 +67,7 @@ class Conversation(ABC):
         self.ended_by = ""
         self.sends_every_s: float | None = None
         self.silence_max_s: float | None = None
+        self.note_refused: Callable[[Refusal], object] = lambda refusal: None
 
     @property
     @abstractmethod
@@ -121,6 +124,10 @@ class Conversation(ABC):
 
         Called only while there is no goodbye; also before `greet` and before the login.
         """
+
+    def input_ended(self) -> None:
+        """Set `goodbye` where there is one to who has ended its own direction, and has what it is owed."""
+        return
 
     def _note_end(self, refusal: Refusal, command: str = "") -> None:
         """Set `ended_by`; `command` is the frame at fault, where it is one of the protocol's own."""

@@ -19,9 +19,12 @@ QUESTION_BYTES_MAX: Final = 4_096
 ANSWER_BYTES_MAX: Final = 64 * 2**20
 """In one line."""
 
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 20.0
 """Beyond what the question allows. A daemon that is up has little to do for an answer, but may have to wait
 for its turn on a machine that is busy; one that hangs is what a watchdog is for."""
+
+SLOW_S: Final = 40.0
+"""So much longer may take what has it read files: a reload, or all that was set aside."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,19 +95,19 @@ def is_there(state_directory: Path) -> bool:
         return False
 
 
-def ask(state_directory: Path, question: AnyQuestion) -> bytes:
+def ask(state_directory: Path, question: AnyQuestion, patience_s: float = PATIENCE_S) -> bytes:
     """A daemon's answer of one line, as JSON. Blocks. Raises NotRunningError, ForbiddenError."""
-    return next(ask_all(state_directory, question))
+    return next(ask_all(state_directory, question, patience_s))
 
 
-def ask_all(state_directory: Path, question: AnyQuestion) -> Iterator[bytes]:
+def ask_all(state_directory: Path, question: AnyQuestion, patience_s: float = PATIENCE_S) -> Iterator[bytes]:
     """The lines of a daemon's answer, as they come; at least one. Blocks.
 
     Raises NotRunningError, ForbiddenError.
     """
-    answered = False
+    answered, longest_s = False, patience_s + question.timeout_s
     try:
-        with _connected(state_directory, PATIENCE_S + question.timeout_s) as stream:
+        with _connected(state_directory, longest_s) as stream:
             stream.sendall(msgspec.json.encode(question) + b"\n")
             with stream.makefile("rb") as lines:
                 while line := lines.readline(ANSWER_BYTES_MAX):
@@ -112,6 +115,9 @@ def ask_all(state_directory: Path, question: AnyQuestion) -> Iterator[bytes]:
                     yield line
     except PermissionError:
         raise ForbiddenError(f"this user may not ask the daemon in {state_directory}") from None
+    except TimeoutError:
+        why = f"it takes longer than {longest_s:.3g} s"
+        raise NotRunningError(f"no daemon answers in {state_directory}: {why}") from None
     except OSError as error:
         raise NotRunningError(f"no daemon answers in {state_directory}: {error.strerror or error}") from None
     if not answered:

@@ -54,6 +54,15 @@ class AskTopic(OperatorQuestion, frozen=True, kw_only=True, tag="topic"):
     topic: str
 
 
+class AskSubscription(OperatorQuestion, frozen=True, kw_only=True, tag="subscription"):
+    """`Operations.subscription`."""
+
+    wanted: str
+    account: str
+    channel: str
+    name: str = ""
+
+
 class AskSessions(OperatorQuestion, frozen=True, kw_only=True, tag="sessions"):
     """`Operations.sessions`."""
 
@@ -98,6 +107,15 @@ class OrderDeletion(OperatorQuestion, frozen=True, kw_only=True, tag="delete"):
     topic: str
 
 
+class OrderUnsubscribing(OperatorQuestion, frozen=True, kw_only=True, tag="unsubscribe"):
+    """`Operations.end_subscription`."""
+
+    wanted: str
+    account: str
+    channel: str
+    name: str = ""
+
+
 class OrderDelivery(OperatorQuestion, frozen=True, kw_only=True, tag="set-delivery"):
     """`Operations.set_delivery`."""
 
@@ -137,6 +155,7 @@ AnyOperatorQuestion = (
     AskOverview
     | AskTopics
     | AskTopic
+    | AskSubscription
     | AskSessions
     | AskAccounts
     | AskMay
@@ -144,6 +163,7 @@ AnyOperatorQuestion = (
     | AskDeadLetters
     | OrderPurge
     | OrderDeletion
+    | OrderUnsubscribing
     | OrderDelivery
     | OrderTimeout
     | OrderRemoval
@@ -169,6 +189,8 @@ async def answer(operations: Operations, question: AnyOperatorQuestion) -> Any:
             return await operations.topics(search, order=order, offset=offset, count=count)
         case AskTopic(topic=topic):
             return await operations.topic(topic)
+        case AskSubscription(wanted=wanted, account=account, channel=channel, name=name):
+            return await operations.subscription(wanted, account, channel, name)
         case AskSessions():
             return await operations.sessions()
         case AskAccounts():
@@ -183,6 +205,8 @@ async def answer(operations: Operations, question: AnyOperatorQuestion) -> Any:
             return await operations.purge(topic, by)
         case OrderDeletion(topic=topic):
             return await operations.delete_topic(topic, by)
+        case OrderUnsubscribing(wanted=wanted, account=account, channel=channel, name=name):
+            return await operations.end_subscription(wanted, account, channel, by, name=name)
         case OrderDelivery(topic=topic, mode=mode):
             return await operations.set_delivery(topic, mode, by)
         case OrderTimeout(topic=topic, seconds=seconds):

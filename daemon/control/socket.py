@@ -24,19 +24,23 @@ import struct
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import trio
 
 from daemon.connections.accepting import accept_all
 from daemon.connections.listen import ListenError
-from daemon.control.client import PATIENCE_S, QUESTION_BYTES_MAX, SOCKET, AnyQuestion, Question, short_path
+from daemon.control.client import QUESTION_BYTES_MAX, SOCKET, AnyQuestion, Question, short_path
 from daemon.control.operators import AnyOperatorQuestion, Declined, OperatorQuestion
 from routing.errors import Refusal
 
 Tell = Callable[[Any], Awaitable[None]]
 """Sends one line of an answer, a value that JSON can hold."""
+
+
+PATIENCE_S: Final = 60.0
+"""For whoever asks and does not go; beyond what the question allows."""
 
 
 async def serve_control(

@@ -79,6 +79,8 @@ class PeerConnection:
         hello: the peer's; None until it has come.
         reason: why it ended; None while it has not.
         by_peer: whether the reason is the peer's own.
+        said: the reason in its words, where it is the peer's own and has any; such words are of the peer's
+            view, and nobody has checked them.
         refused: whether this site refused the peer; set by the manager.
         round_trip_s: of the last probe; None until one has come back.
         is_up: whether it is the link.
@@ -102,6 +104,7 @@ class PeerConnection:
         self.hello: Hello | None = None
         self.reason: str | None = None
         self.by_peer = False
+        self.said = ""
         self.refused = False
         self.round_trip_s: float | None = None
         self.is_up = False
@@ -232,6 +235,8 @@ class PeerConnection:
             self._wake_if_needed()
         # What the peer acknowledged before it closed still counts.
         await self._inputs[Lane.CONTROL].emptied()
+        if self.reason is None:
+            self.said = self._peer_said or ""
         self._lost(self._peer_said or "the peer closed the connection", by_peer=True)
 
     def _receive(self, data: bytes) -> None:

@@ -105,7 +105,7 @@ class LinkManager:
             gone = self._peers.pop(name)
             gone.removed = True
             for connection in gone.connections:
-                connection.end("it is no longer a peer of this site")
+                connection.end(f"{name} is no longer a peer of {self._own.server}")
             gone.change()
             gone.back_off.hurry()
         for name, settings in peers.items():
@@ -187,7 +187,8 @@ class LinkManager:
         hello = connection.hello
         assert hello is not None
         if peer is None:
-            self._refuse(connection, "it is no longer a peer of this site")
+            name = connection.secured.name
+            self._refuse(connection, f"{name} is no longer a peer of {self._own.server}")
             return
         reason = refusal(self._own, hello, peer.name)
         if reason is not None:
@@ -225,12 +226,16 @@ class LinkManager:
         if peer is None:
             return
         if peer.link is connection:
-            self._unlink(peer, reason)
+            is_known = reason == DRAINING or not connection.said
+            self._unlink(peer, reason if is_known else f"it says: {reason}")
         elif connection in peer.greeting:
             peer.greeting.discard(connection)
             told = connection.refused or reason == LINKED or (self._draining and reason == DRAINING)
             if peer.link is None and not told:
-                self._failed(peer, f"closed the connection: {reason}" if connection.by_peer else reason)
+                if connection.by_peer:
+                    says = f" and says: {reason}" if connection.said else " without a word"
+                    reason = f"closed the connection{says}"
+                self._failed(peer, reason)
 
     def proved(self, connection: PeerConnection) -> None:
         """See `daemon.link.connection.ConnectionOwner`."""
@@ -296,13 +301,13 @@ class LinkManager:
         connection = self._connection(secured, dialled=False)
         peer = self._peers.get(secured.name)
         if secured.name == self._own.server:
-            self._refuse(connection, f"its certificate is for the name of this site, {self._own.server}")
+            self._refuse(connection, f"there is another certificate for the name {self._own.server}")
         elif peer is None:
-            self._refuse(connection, "it is not a peer of this site")
+            self._refuse(connection, f"{secured.name} is not a peer of {self._own.server}")
         elif self._draining:
             connection.end(DRAINING)
         elif len(peer.greeting) >= GREETINGS_MAX:
-            self._refuse(connection, f"it has {GREETINGS_MAX} connections that are no link yet")
+            self._refuse(connection, f"{secured.name} has {GREETINGS_MAX} connections that are no link yet")
         await self._serve(connection)
 
     def _connection(self, secured: Secured, *, dialled: bool) -> PeerConnection:
@@ -368,7 +373,7 @@ class LinkManager:
         peer.change()
 
     def _refuse(self, connection: PeerConnection, reason: str) -> None:
-        """End a connection that must not be a link, and say why in both logs."""
+        """End a connection that must not be a link, and say why in both logs: `reason` is true at either."""
         name = connection.secured.name
         connection.refused = True
         connection.end(f"refused: {reason}")

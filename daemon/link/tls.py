@@ -130,7 +130,7 @@ class TlsTransport:
     def refusal(self, secured: Secured) -> str | None:
         """See `LinkTransport`."""
         assert isinstance(secured.proof, x509.Certificate)
-        return self._keys.trust.refusal(secured.proof, self._now())
+        return self._keys.trust.refusal(secured.proof, self._now(), f"the certificate of {secured.name}")
 
     def explain(self, error: trio.BrokenResourceError) -> str:
         """See `LinkTransport`."""

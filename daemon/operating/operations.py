@@ -10,7 +10,7 @@ from daemon.operating.journeys import Journey
 from daemon.operating.messages import BrowsedMessage, DeadLetter, Replayed
 from daemon.operating.overview import Overview
 from daemon.operating.sessions import SessionStatus
-from daemon.operating.topics import TopicOrder, TopicPage, TopicStatus
+from daemon.operating.topics import SubscriptionStatus, TopicOrder, TopicPage, TopicStatus
 from routing.message import DeliveryMode
 from routing.rights import Right
 
@@ -48,6 +48,14 @@ class Operations(Protocol):
 
     async def topic(self, name: str) -> TopicStatus | None:
         """A topic, a system topic too; None where nothing is known of it."""
+
+    async def subscription(
+        self, wanted: str, account: str, channel: str, name: str = ""
+    ) -> SubscriptionStatus | None:
+        """That of a login to a topic or a pattern; None where there is none of this name.
+
+        Raises Refusal (bad-topic, bad-login).
+        """
 
     async def sessions(self) -> list[SessionStatus]:
         """All sessions, the oldest first."""
@@ -96,6 +104,15 @@ class Operations(Protocol):
         """Remove a topic's messages, subscriptions and settings; how many messages there were.
 
         Raises Refusal (not-found).
+        """
+
+    async def end_subscription(
+        self, wanted: str, account: str, channel: str, by: Actor, *, name: str = ""
+    ) -> int:
+        """End a subscription from which nobody consumes, as its own UNSUBSCRIBE would.
+
+        Returns how many messages waited for it. Raises Refusal (bad-topic, bad-login, not-subscribed,
+        not-available).
         """
 
     async def set_delivery(self, topic: str, mode: DeliveryMode | None, by: Actor) -> None:

@@ -57,7 +57,7 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A subscription, and what is its.
 
     Attributes:
-        topic: what it is to.
+        topic: what it is to; if that is a pattern, what is said of messages is of all its topics.
         credit: of those who share it, together.
         sessions: ids of those that consume from it now.
         waiting: messages of mode ALL in its queue; those of mode ONE wait for anybody.

@@ -17,7 +17,7 @@ from routing.errors import Refusal
 from routing.frames import encode_head
 from routing.headers import write_seconds
 from routing.message import DeliveryMode, Message
-from routing.names import DEAD_LETTER_PREFIX, check_topic, dead_letter_topic, parse_smuid
+from routing.names import DEAD_LETTER_PREFIX, check_topic, dead_letter_topic, make_address, parse_smuid
 from routing.publishing import DEAD_HEADERS
 from routing.queue import own_id
 from routing.subscription import Consumer
@@ -76,6 +76,20 @@ class TopicActions:
             await self._dead_letter(topic, smuid)
         await self._ask(lambda consumer, request: self._door.remove(consumer, topic, smuid, request))
         _log.info("removed %s from %s: by %s", smuid, topic, by)
+
+    async def unsubscribe(
+        self, wanted: str, account: str, channel: str, name: str, waiting: int, by: Actor
+    ) -> None:
+        """End a subscription, for which so many messages wait, unless somebody consumes from it."""
+        asker, server = Asker(account, channel), self._broker.server_name
+        found = self._door.view.subscription(wanted, make_address(account, channel, server), name)
+        if found is not None and found.attached:
+            raise Refusal(Refusal.NOT_AVAILABLE, "a session consumes from it; end that first")
+        request = asker.request()
+        self._door.unsubscribe(asker.consumer, wanted, name, request)
+        await asker.answer(request)
+        owner = f"{account}:{channel}{f'/{name}' if name else ''}"
+        _log.info("ended the subscription of %s to %s, with %d messages: by %s", owner, wanted, waiting, by)
 
     async def _ask(self, call: Callable[[Consumer, int], Any]) -> None:
         asker = Asker()

@@ -23,7 +23,7 @@ from daemon.operating.messages import BrowsedMessage, DeadLetter, Replayed
 from daemon.operating.operations import Actor
 from daemon.operating.overview import Overview, Totals, Warned
 from daemon.operating.sessions import SessionStatus
-from daemon.operating.topics import TopicOrder, TopicPage, TopicStatus
+from daemon.operating.topics import SubscriptionStatus, TopicOrder, TopicPage, TopicStatus
 from daemon.operations.accounts import AccountActions, TakeOn
 from daemon.operations.acting import TopicActions
 from daemon.operations.census import Census, Counted
@@ -35,7 +35,8 @@ from daemon.system.limited_log import LimitedLog
 from daemon.system.stepping import in_steps
 from daemon.system.version import VERSION
 from routing.federation.enquiry import Why
-from routing.names import check_topic, parse_smuid
+from routing.names import account_name, channel_name, check_topic, make_address, parse_smuid
+from routing.patterns import check_wanted
 from routing.rights import Right
 
 _log = logging.getLogger(__name__)
@@ -169,6 +170,23 @@ class SiteOperations:
     async def topic(self, name: str) -> TopicStatus | None:
         """See `daemon.operating.operations.Operations`."""
         return await self._topics.one(name, *self._bounds(), _id)
+
+    async def subscription(
+        self, wanted: str, account: str, channel: str, name: str = ""
+    ) -> SubscriptionStatus | None:
+        """See `daemon.operating.operations.Operations`."""
+        owner = make_address(account_name(account), channel_name(channel), self._broker.server_name)
+        return await self._topics.subscription(check_wanted(wanted), owner, name, _id)
+
+    async def end_subscription(
+        self, wanted: str, account: str, channel: str, by: Actor, *, name: str = ""
+    ) -> int:
+        """See `daemon.operating.operations.Operations`."""
+        found = await self.subscription(wanted, account, channel, name)
+        await self._actions.unsubscribe(
+            wanted, account, channel, name, 0 if found is None else found.waiting, by
+        )
+        return 0 if found is None else found.waiting
 
     def _bounds(self) -> tuple[int, int]:
         """Messages and bytes that a topic may hold."""

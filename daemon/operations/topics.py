@@ -156,7 +156,7 @@ class TopicQueries:
             "out": lambda topic: -topic.traffic.out_per_s,
             "subscriptions": lambda topic: -len(self._view.subscribed(topic)),
             "expired": lambda topic: -topic.traffic.expired,
-            "dead": lambda topic: -topic.traffic.dead,
+            "dead": lambda topic: -self._dead_letters(topic),
         }
         return keys[order]
 
@@ -166,7 +166,6 @@ class TopicQueries:
 
     def _summary(self, topic: Topic, now_ms: int) -> TopicSummary:
         oldest = self._view.oldest(topic) if topic.messages else None
-        dead = None if topic.is_dead_letter else self._view.topic(dead_letter_topic(topic.name))
         traffic = topic.traffic
         return TopicSummary(
             name=topic.name,
@@ -182,8 +181,13 @@ class TopicQueries:
             delivered=traffic.delivered,
             expired=traffic.expired,
             dead=traffic.dead,
-            dead_letters=0 if dead is None else dead.messages,
+            dead_letters=self._dead_letters(topic),
         )
+
+    def _dead_letters(self, topic: Topic) -> int:
+        """How many of it are held now."""
+        dead = None if topic.is_dead_letter else self._view.found_topic(dead_letter_topic(topic.name))
+        return 0 if dead is None else dead.messages
 
     async def one(
         self, name: str, messages_max: int, bytes_max: int, session_id: Callable[[Any], int]
@@ -206,6 +210,15 @@ class TopicQueries:
             bytes_max=bytes_max,
             subscriptions=tuple(subscriptions),
         )
+
+    async def subscription(
+        self, wanted: str, owner: str, name: str, session_id: Callable[[Any], int]
+    ) -> SubscriptionStatus | None:
+        """A subscription to a topic or a pattern; None where there is none."""
+        found = self._view.subscription(wanted, owner, name)
+        if found is None:
+            return None
+        return self._subscription(found, await _count(found.queue), session_id)
 
     def _subscription(
         self, subscription: Subscription, waiting: int, session_id: Callable[[Any], int]

@@ -8,7 +8,7 @@
     difference     what differs between what it runs with and what they say
     standing       how a running site stands to its files
     login_log      who came, who was refused, who left and why
-    directory      makes a site
+    directory      makes a site; `admin_login` keeps the login for commands on its machine
     state_mark     that the state directory is the one that the site had
     lock           one daemon for each state directory
 

@@ -93,7 +93,10 @@ def _value(key: str, value: Any) -> str:
     ):
         return "a secret"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(str, value)) + "]"
+        return "[" + ", ".join(_value(key, each) for each in value) + "]"
+    if isinstance(value, dict):
+        given = ((name, each) for name, each in value.items() if each is not None)
+        return "{" + ", ".join(f"{name} = {_value(name, each)}" for name, each in given) + "}"
     return str(value) or '""'
 
 

@@ -20,13 +20,13 @@ from daemon.accounts.passwords import generate_password, hash_password
 from daemon.certificates.identity import host_of
 from daemon.certificates.self_signed import make_self_signed
 from daemon.configuration.discovery import Installed
-from daemon.configuration.template import render, render_commented, toml_value
+from daemon.configuration.template import render, render_commented
 from daemon.settings import STORE, Settings, SiteSettings, TlsSettings
+from daemon.site.admin_login import ADMIN, LOGIN, login_text
 from daemon.site.state_mark import make_state, mark_path
 from daemon.system import private_files
 from routing.rights import EVERYTHING
 
-ADMIN: Final = "admin"
 CONFIG_HEADER: Final = """\
 # The configuration of one smqpd site. A line that begins with `# name = ` shows a default. Paths are
 # relative to this file.
@@ -52,7 +52,7 @@ def make_site(directory: Path, server_name: str, port: int, installed: Installed
     fails, or is interrupted, what it has made is removed.
     """
     store = f"state/{STORE}"
-    own = ("smqpd.toml", "accounts.toml", "keys/tls.key", "keys/tls.crt", "keys/admin.toml", store)
+    own = ("smqpd.toml", "accounts.toml", "keys/tls.key", "keys/tls.crt", LOGIN, store)
     wanted = directory.absolute()
     directories = (wanted / "state", wanted / "keys", wanted, *wanted.parents)
     missing = [path for path in directories if not path.exists()]
@@ -88,7 +88,7 @@ def _make(directory: Path, server_name: str, port: int, installed: Installed) ->
     private_files.write_new(keys / "tls.crt", certificate, 0o644)
 
     address = f"127.0.0.1:{port}"
-    private_files.write_new(keys / "admin.toml", _login(address, password).encode())
+    private_files.write_new(directory / LOGIN, login_text(address, password).encode())
     config = directory / "smqpd.toml"
     private_files.write_new(config, new_config(server_name, port, installed).encode(), 0o644)
     make_state(config, SiteSettings(server_name=server_name, state_directory=directory / "state"))
@@ -115,10 +115,3 @@ def new_config(server_name: str, port: int, installed: Installed) -> str:
     )
     tables = [render(settings), *(render_commented(f"plugins.{name}", others[name]) for name in others)]
     return CONFIG_HEADER + "\n".join(tables)
-
-
-def _login(address: str, password: str) -> str:
-    return (
-        "# A login for `smqpd` on this machine. Whoever can read this file is the administrator.\n"
-        f"server = {toml_value(address)}\naccount = {toml_value(ADMIN)}\npassword = {toml_value(password)}\n"
-    )

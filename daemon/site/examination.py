@@ -191,21 +191,22 @@ def _of_addresses(settings: Settings, passed: Collection[str]) -> Iterator[Findi
             taken[where] = table
 
 
-def listening(settings: Settings, *, runs: bool) -> list[Finding]:
+def listening(settings: Settings, own_ports: Collection[int] | None = ()) -> list[Finding]:
     """What would keep a start from listening now. Blocks.
 
-    `runs`: the site does, so that what is taken may be its own. Nothing is said of addresses that clash, or
-    cannot be read: see `examine`.
+    `own_ports`: those that the running site has itself; None where that is not known, and any that is taken
+    may be its own. Nothing is said of addresses that clash, or cannot be read: see `examine`.
     """
     found = []
     for table, addresses in _addresses(settings):
         for address in addresses:
             try:
-                try_to_listen(*split_address(address))
+                host, port = split_address(address)
+                try_to_listen(host, port)
             except ValueError:
                 continue
             except OSError as error:
-                if runs and error.errno == errno.EADDRINUSE:
+                if error.errno == errno.EADDRINUSE and (own_ports is None or port in own_ports):
                     continue
                 problem = f"{table}: {address} cannot be listened on now: {error.strerror or error}"
                 if error.errno in (errno.EADDRINUSE, errno.EACCES):

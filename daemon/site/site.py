@@ -165,7 +165,8 @@ class RunningSite:
         """See `daemon.frontend.Site`."""
         try:
             identity = await self._accounts.authenticate(account, password, remote)
-        except Refusal:
+        except Refusal as refusal:
+            refusal.counted = True
             self._refused(account, self._accounts.why_refused(account), protocol, remote)
             raise
         self.broker.metrics.logins += 1
@@ -177,7 +178,8 @@ class RunningSite:
         """See `daemon.frontend.Site`."""
         try:
             found = await self._accounts.authenticate_token(token, remote)
-        except Refusal:
+        except Refusal as refusal:
+            refusal.counted = True
             self._refused("(by a token)", self._accounts.why_token_refused(token), protocol, remote)
             raise
         self.broker.metrics.logins += 1

@@ -3,9 +3,14 @@
 One read transaction holds the snapshot that is copied: what the copy holds was true together at the
 moment when the copy began. (Without it, SQLite's backup begins again at each commit of the daemon.) The
 daemon is held up by nothing; its write-ahead log cannot shrink until the copy is done.
+
+What goes on with a copy may not give numbers that the one it was made of has given since: records of the hop
+log are told apart by theirs, what other sites know by its boot. So both are raised beyond all that can have
+been given, in the copy, and again when a site is made of it, since that may be done twice.
 """
 
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +19,7 @@ from typing import Final
 import msgspec
 
 from daemon.store.checksum import is_intact
+from daemon.store.columns import BOOT_MAX
 from daemon.store.schema import refuse_newer
 from daemon.store.table import tolerant_text
 from daemon.system.private_files import write_new
@@ -22,6 +28,17 @@ from routing.frames import decode_message
 
 STEP_PAGES: Final = 2_048
 """8 MB with SQLite's default page: many steps a second, so that progress moves and Ctrl-C is heard."""
+
+US_PER_BOOT: Final = 600_000_000
+"""No daemon starts more often, or writes more than a record each microsecond, for long."""
+
+AHEAD: Final = (1_000, 1_000_000_000)
+"""Where the clock is behind the numbers, boots and records: so many more."""
+
+_RAISE: Final = (
+    "UPDATE site SET boot = min(max(boot + iif(boot > ?1, ?2, 1), ?1), ?3),"
+    " last_record = max(last_record + iif(last_record > ?4, ?5, 1), ?4)"
+)
 
 
 class DamagedError(Exception):
@@ -65,11 +82,29 @@ def copy_store(source: Path, target: Path, progress: Callable[[int, int], None])
             )
             # One file, which can be moved about; the daemon makes it a WAL store again when it opens it.
             copy.execute("PRAGMA journal_mode = DELETE")
-            return _checked(copy, target)
+            checked = _checked(copy, target)
+            _raise_numbers(copy)
+            return checked
         finally:
             copy.close()
     finally:
         reader.close()
+
+
+def raise_numbers(path: Path) -> None:
+    """Have the site that goes on with this copy give no number that another one has given that did.
+
+    They go on with the time until now, in which nobody can have given as many. In the hop log that leaves a
+    gap: there the records are that were written since the copy was made. Raises sqlite3.Error.
+    """
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        _raise_numbers(connection)
+
+
+def _raise_numbers(connection: sqlite3.Connection) -> None:
+    now_us = time.time_ns() // 1_000
+    boots, records = AHEAD
+    connection.execute(_RAISE, (now_us // US_PER_BOOT, boots, BOOT_MAX, now_us, records))
 
 
 def check_store(path: Path) -> BackupResult:

@@ -21,7 +21,6 @@ from plugins.smqp.bench import shown as bench_shown
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.profile import (
     CONNECTION,
-    LOGIN_FILE,
     AccountOption,
     CaOption,
     PasswordFileOption,
@@ -65,6 +64,7 @@ def _header(name: str, help: str) -> Any:
 
 
 def pub(
+    context: typer.Context,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Such as weather.oslo; made by its use.")],
     body: Annotated[
         bytes | None, typer.Argument(metavar="BODY", parser=os.fsencode, help="Else --file, else stdin.")
@@ -166,11 +166,12 @@ def pub(
         json=json,
     )
     login_channel = _channel(channel, _PUB_CHANNEL if cmuid else _own_channel("pub"))
-    profile = read_profile(site, server, account, password_file, tls, ca, tls_name)
-    _run(lambda: publish(profile, login_channel, work), _login_file(site, server))
+    profile = read_profile(context, site, server, account, password_file, tls, ca, tls_name)
+    _run(lambda: publish(profile, login_channel, work), profile.login_file)
 
 
 def sub(
+    context: typer.Context,
     topics: Annotated[
         list[str], typer.Argument(metavar="TOPIC", help="One or more, also patterns such as 'weather.#'.")
     ],
@@ -239,11 +240,12 @@ def sub(
         format=format,
     )
     login_channel = _channel(channel, _own_channel("sub"))
-    profile = read_profile(site, server, account, password_file, tls, ca, tls_name)
-    _run(lambda: receive(profile, login_channel, wish), _login_file(site, server))
+    profile = read_profile(context, site, server, account, password_file, tls, ca, tls_name)
+    _run(lambda: receive(profile, login_channel, wish), profile.login_file)
 
 
 def bench(
+    context: typer.Context,
     messages: Annotated[int, typer.Option("--messages", "-n", min=1, help="Of all publishers.")] = 10_000,
     size: Annotated[int, typer.Option("--size", min=16, max=16_777_216, help="Bytes of each body.")] = 256,
     publishers: Annotated[int, typer.Option("--publishers", min=1, max=1_000, help="Connections.")] = 1,
@@ -279,13 +281,13 @@ def bench(
         mode=delivery.value,
         guarantee=guarantee,
     )
-    profile = read_profile(site, server, account, password_file, tls, ca, tls_name)
+    profile = read_profile(context, site, server, account, password_file, tls, ca, tls_name)
     results: list[BenchResult] = []
 
     async def run() -> None:
         results.append(await run_bench(profile, plan))
 
-    _run(run, _login_file(site, server))
+    _run(run, profile.login_file)
     [result] = results
     if json:
         typer.echo(msgspec.json.encode(result))
@@ -311,10 +313,6 @@ def _other_headers(given: list[str]) -> Headers:
             raise Failure(f"{text!r} is no header; give 'NAME: VALUE' with a name of your own", USAGE)
         headers.append((name, value.removeprefix(" ")))
     return headers
-
-
-def _login_file(site: Path | None, server: str | None) -> Path | None:
-    return site / LOGIN_FILE if site is not None and not server else None
 
 
 def _channel(given: str | None, otherwise: str) -> str:

@@ -25,6 +25,7 @@ from plugins.smqp.requests import (
     Quit,
     Received,
     Remove,
+    RequestKey,
     Return,
     SetDelivery,
     SetTimeout,
@@ -113,12 +114,13 @@ class SmqpConversation(Conversation):
             try:
                 frame = self._reader.take()
             except FramingLost as lost:
-                self.out.append(replies.error(("", ""), lost))
+                self._tell_refused(("", ""), lost)
                 self.goodbye = replies.goodbye("framing-lost")
                 self._note_end(lost)
                 return None
             except Refusal as refusal:
                 frame = self._reader.refused
+                self.note_refused(refusal)
                 if frame is not self._begun or is_answered(frame):
                     self.out.append(replies.error(reply_key(frame), without_secret(frame, refusal)))
                 self.frames += 1
@@ -131,7 +133,7 @@ class SmqpConversation(Conversation):
             try:
                 command = read_command(frame)
             except Refusal as refusal:
-                self.out.append(replies.error(reply_key(frame), without_secret(frame, refusal)))
+                self._tell_refused(reply_key(frame), without_secret(frame, refusal))
                 continue
             if self._session is not None:
                 self._carry_out(self._session, command)
@@ -163,7 +165,7 @@ class SmqpConversation(Conversation):
         if self._reader.unfinished is not None:
             self._reader.refuse(refusal)
         else:
-            self.out.append(replies.error(("", ""), refusal))
+            self._tell_refused(("", ""), refusal)
             self.goodbye = replies.goodbye(refusal.code)
             self._note_end(refusal)
 
@@ -174,7 +176,7 @@ class SmqpConversation(Conversation):
             self._quit()
         else:
             early = Refusal(Refusal.NOT_LOGGED_IN, "PASS account[/channel] password comes first")
-            self.out.append(replies.error(command.key, early))
+            self._tell_refused(command.key, early)
 
     def _carry_out(self, session: Session, command: Command) -> None:
         """An unguaranteed PUBLISH is never answered, not even when it is refused. Source: SMQP GUARANTEE."""
@@ -196,11 +198,20 @@ class SmqpConversation(Conversation):
                 self._handlers[type(command)](command)
                 self.unanswered += 1
         except Refusal as refusal:
+            self.note_refused(refusal)
             if type(command) is not Publish or command.message.guarantee:
                 self.out.append(replies.error(command.key, refusal))
 
+    def _tell_refused(self, key: RequestKey, refusal: Refusal) -> None:
+        self.note_refused(refusal)
+        self.out.append(replies.error(key, refusal))
+
     def _quit(self) -> None:
         self.said_goodbye = True
+        self.goodbye = replies.goodbye("quit")
+
+    def input_ended(self) -> None:
+        """See `Conversation`."""
         self.goodbye = replies.goodbye("quit")
 
     # -- the login --------------------------------------------------------------------------------
@@ -243,7 +254,7 @@ class SmqpConversation(Conversation):
     def refuse(self, refusal: Refusal) -> None:
         """Refuse a login; end unless a wrong password may be mended, which is tried a few times."""
         assert self._login is not None
-        self.out.append(replies.error(self._login.key, refusal))
+        self._tell_refused(self._login.key, refusal)
         self._attempts += 1
         if refusal.code != Refusal.BAD_LOGIN or self._attempts == LOGIN_ATTEMPTS_MAX:
             self.goodbye = replies.goodbye(refusal.code)

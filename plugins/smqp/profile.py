@@ -1,7 +1,9 @@
-"""Where `pub` and `sub` connect to and as whom: from options, the environment, or a site's own directory.
+"""Where `pub` and `sub` connect to and as whom: from a site's own directory, or else from options.
 
-A password is taken, in this order, from --password-file, SMQPD_PASSWORD, the login that `smqpd init` left
-in DIR/keys/admin.toml (with --site DIR), or the terminal; never from an argument, which others can see.
+A site's address goes with the login that `smqpd init` left in DIR/keys/admin.toml, and that with nothing
+else: a password of one server is not to come to another. Without a site the password is taken, in this order,
+from --password-file, SMQPD_PASSWORD, or the terminal; never from an argument, which others can see. Of all
+these, what is given on the command line goes before the environment.
 """
 
 import os
@@ -23,6 +25,12 @@ from routing.names import account_name
 PASSWORD_VARIABLE: Final = "SMQPD_PASSWORD"
 CONNECTION: Final = "Connection"
 LOGIN_FILE: Final = Path("keys", "admin.toml")
+NOT_WITH_A_SITE: Final = {
+    "server": "--server",
+    "account": "--account",
+    "password_file": "--password-file",
+}
+"""What names a server or a login itself, by its parameter."""
 
 SiteOption = Annotated[
     Path | None,
@@ -85,7 +93,11 @@ TlsNameOption = Annotated[
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """A connection that can be made; `tls` is None without TLS."""
+    """A connection that can be made; `tls` is None without TLS.
+
+    Attributes:
+        login_file: of the site that the server was taken from; None where it was named itself.
+    """
 
     host: str
     port: int
@@ -93,6 +105,7 @@ class Profile(msgspec.Struct, frozen=True):
     password: str
     tls: ssl.SSLContext | None
     tls_name: str | None
+    login_file: Path | None = None
 
     def connect(self, channel: str) -> AbstractAsyncContextManager[Client]:
         """Connect and log in to `channel`; see `plugins.smqp.client.connect`."""
@@ -114,6 +127,7 @@ class _Login(msgspec.Struct, frozen=True):
 
 
 def read_profile(
+    context: typer.Context,
     site: Path | None,
     server: str | None,
     account: str | None,
@@ -122,23 +136,42 @@ def read_profile(
     ca: Path | None,
     tls_name: str | None,
 ) -> Profile:
-    """Put a profile together. Raises Failure."""
-    if site is not None and os.path.isfile(site):  # the daemon's commands take the configuration itself, too
-        site = site.parent
-    login = _read_login(site / LOGIN_FILE) if site is not None else None
-    server = server or (login.server if login else None) or "127.0.0.1"
-    account = account or (login.account if login else None)
+    """Put a profile together, of the options of the command of `context`. Raises Failure."""
+    login, login_file = None, None
+    if site is not None and _is_meant(context):
+        if os.path.isfile(site):  # the daemon's commands take the configuration itself, too
+            site = site.parent
+        login_file = site / LOGIN_FILE
+        login = _read_login(login_file)
+        server, account = login.server, login.account
     if account is None:
         raise Failure("nobody to log in as; give --account, or --site for a site on this machine", USAGE)
-    host, port = _split_server(server)
+    host, port = _split_server(server or "127.0.0.1")
     if tls_name is not None and not _is_host(tls_name):
         raise Failure(f"--tls-name: {tls_name!r} is no name of a host", USAGE)
     try:
         account_name(account)
-        password = check_password(_read_password(account, password_file, login))
+        password = check_password(login.password if login else _read_password(account, password_file))
     except Refusal as refusal:
         raise Failure(refusal.text, USAGE) from None
-    return Profile(host, port, account, password, _tls_context(ca) if tls or ca else None, tls_name)
+    return Profile(
+        host, port, account, password, _tls_context(ca) if tls or ca else None, tls_name, login_file
+    )
+
+
+def _is_meant(context: typer.Context) -> bool:
+    """Whether the site is to be connected to, and not what else is given. Raises Failure where both are."""
+    beside = [option for name, option in NOT_WITH_A_SITE.items() if _source(context, name) == "COMMANDLINE"]
+    if not beside:
+        return True
+    if _source(context, "site") == "ENVIRONMENT":
+        return False
+    raise Failure(f"--site brings an address and a login of its own; leave it out with {beside[0]}", USAGE)
+
+
+def _source(context: typer.Context, name: str) -> str:
+    source = context.get_parameter_source(name)
+    return source.name if source is not None else ""
 
 
 def _read_login(path: Path) -> _Login:
@@ -182,7 +215,7 @@ def _is_port(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536
 
 
-def _read_password(account: str, password_file: Path | None, login: _Login | None) -> str:
+def _read_password(account: str, password_file: Path | None) -> str:
     if password_file is not None:
         try:
             first_line = password_file.read_text().partition("\n")[0].rstrip("\r")
@@ -195,8 +228,6 @@ def _read_password(account: str, password_file: Path | None, login: _Login | Non
     password = os.environ.get(PASSWORD_VARIABLE)
     if password:
         return password
-    if login is not None and login.account == account:
-        return login.password
     if not sys.stdin.isatty():
         raise Failure(f"no password for {account}; set {PASSWORD_VARIABLE} or give --password-file", USAGE)
     return str(typer.prompt(f"Password of {account}", hide_input=True, err=True))

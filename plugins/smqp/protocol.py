@@ -153,7 +153,7 @@ class _Attributes:
         self._left: dict[str, tuple[str, str]] = {}
         for name, value in frame.headers:
             if name.lower() in self._left:
-                raise HeaderRefusal(name, value, "sent once (this attribute came before)")
+                raise HeaderRefusal(name, value, "the only one (this attribute came before)")
             self._left[name.lower()] = (name, value)
 
     def take(self, name: str, read: Callable[[str], _T], default: _T) -> _T:

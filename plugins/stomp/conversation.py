@@ -361,6 +361,7 @@ class StompConversation(Conversation):
 
     def _fail(self, refusal: Refusal, receipt: str | None, command: str | None = None) -> None:
         if not self._failed:
+            self.note_refused(refusal)
             self._note_end(refusal, command if command in _HANDLERS else "")
         self._end_with(refusal, receipt, command)
 

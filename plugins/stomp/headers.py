@@ -246,7 +246,9 @@ def _read_place_in_group(value: str) -> int:
 
 def _milliseconds(name: str, value: str) -> int:
     if not (value.isascii() and value.isdigit() and len(value) <= MILLISECONDS_DIGITS_MAX):
-        raise HeaderRefusal(name, value, "a number of milliseconds")
+        raise HeaderRefusal(
+            name, value, f"a number of milliseconds of at most {MILLISECONDS_DIGITS_MAX} digits"
+        )
     return int(value)
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse, RedirectResponse
 
-from daemon.frontend import CONFLICT
+from daemon.frontend import CONFLICT, Metrics
 from plugins.web.actions import FORM_BYTES_MAX, Action, read_form
 from plugins.web.login import Logins, NotAllowed, NotLoggedIn, WebUser, check_origin
 from plugins.web.pages import Pages, login_address
@@ -30,7 +30,7 @@ STATUS: Final = {
 ASKS: Final = {"www-authenticate": 'Basic realm="smqpd", charset="UTF-8", Bearer realm="smqpd"'}
 
 
-def for_programs(logins: Logins, view: View, *, change: bool = False) -> View:
+def for_programs(logins: Logins, counts: Metrics, view: View, *, change: bool = False) -> View:
     """A view for who has credentials of a program, or is a script of our own page; errors are JSON.
 
     With `change` it needs the right to change the site, and from a browser the token of its session.
@@ -51,8 +51,10 @@ def for_programs(logins: Logins, view: View, *, change: bool = False) -> View:
         except NotLoggedIn:
             return JSONResponse({"error": "not-logged-in", "text": "log in"}, 401, headers=ASKS)
         except NotAllowed as error:
+            counts.refuse(Refusal(Refusal.FORBIDDEN, str(error)))
             return JSONResponse({"error": "forbidden", "text": str(error)}, 403)
         except Refusal as refusal:
+            counts.tell_refused(refusal)
             status = STATUS.get(refusal.code, 400)
             return JSONResponse({"error": refusal.code, "text": refusal.text}, status)
 
@@ -61,13 +63,16 @@ def for_programs(logins: Logins, view: View, *, change: bool = False) -> View:
 
 def refusing(pages: Pages, view: View) -> View:
     """A view for who is not logged in, with pages that say why where it is refused."""
+    counts = pages.site.metrics
 
     async def answer(request: Any) -> Any:
         try:
             return await view(request)
         except NotAllowed as error:
+            counts.refuse(Refusal(Refusal.FORBIDDEN, str(error)))
             return pages.refuse(request, 403, "Not allowed", str(error))
         except Refusal as refusal:
+            counts.tell_refused(refusal)
             return pages.refuse(request, STATUS.get(refusal.code, 400), "Refused", refusal.text)
 
     return answer

@@ -26,7 +26,7 @@ from plugins.web.account_api import AccountApi
 from plugins.web.actions import actor
 from plugins.web.endpoints import ApiMethod, get, openapi, post, taken
 from plugins.web.login import NotAllowed
-from plugins.web.pages import JOURNEY_S, Pages, whole
+from plugins.web.pages import JOURNEY_S, WHOLE_DIGITS_MAX, Pages, is_whole
 from plugins.web.publishing import publish
 from routing.errors import Refusal
 from routing.message import DeliveryMode, Message, Section
@@ -148,7 +148,10 @@ class Api:
         if order not in get_args(TopicOrder):
             raise Refusal(Refusal.BAD_COMMAND, f"order is one of {', '.join(get_args(TopicOrder))}")
         return await self._site.operations.topics(
-            asked.get("search", ""), order=order, offset=whole(asked, "offset"), count=_count(asked)
+            asked.get("search", ""),
+            order=order,
+            offset=_integer(asked, "offset"),
+            count=_integer(asked, "count", COUNT),
         )
 
     async def _topic(self, request: Any) -> Any:
@@ -160,12 +163,14 @@ class Api:
 
     async def _messages(self, request: Any) -> Any:
         name, asked = self._readable(request), request.query_params
-        return await self._site.operations.browse(name, after=whole(asked, "after"), count=_count(asked))
+        return await self._site.operations.browse(
+            name, after=_integer(asked, "after"), count=_integer(asked, "count", COUNT)
+        )
 
     async def _dead_letters(self, request: Any) -> Any:
         name, asked = self._readable(request), request.query_params
         return await self._site.operations.dead_letters(
-            name, after=whole(asked, "after"), count=_count(asked)
+            name, after=_integer(asked, "after"), count=_integer(asked, "count", COUNT)
         )
 
     def _readable(self, request: Any) -> str:
@@ -234,12 +239,12 @@ class Api:
             _needed(request, "name"),
             actor(request),
             smuid=asked.get("smuid", ""),
-            after=whole(asked, "after"),
+            after=_integer(asked, "after"),
         )
 
     async def _close(self, request: Any) -> Any:
         _needed(request, "id")
-        id = whole(request.query_params, "id")
+        id = _integer(request.query_params, "id")
         return Closed(await self._site.operations.close_session(id, actor(request)))
 
 
@@ -263,5 +268,13 @@ def _needed(request: Any, name: str) -> str:
     return value
 
 
-def _count(asked: Any) -> int:
-    return whole(asked, "count") if "count" in asked else COUNT
+def _integer(asked: Any, name: str, otherwise: int = 0) -> int:
+    text = asked.get(name)
+    if text is None:
+        return otherwise
+    if not is_whole(text):
+        raise Refusal(
+            Refusal.BAD_COMMAND,
+            f"{name} is {text[:40]!r}, and no integer from 0 of at most {WHOLE_DIGITS_MAX} digits",
+        )
+    return int(text)

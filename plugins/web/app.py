@@ -3,6 +3,7 @@
 import ipaddress
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -98,17 +99,16 @@ def make_app(site: Site, settings: WebSettings, live: Live | None = None) -> Asg
         "/account/password": accounts.set_password,
         "/account/remove": accounts.remove,
     }
+    programs = partial(for_programs, logins, site.metrics)
     routes = [
         Route("/health/live", health.live, methods=["GET"]),
         Route("/health/ready", ready, methods=["GET"]),
-        Route(
-            "/metrics", for_programs(logins, metrics) if settings.metrics_login else metrics, methods=["GET"]
-        ),
+        Route("/metrics", programs(metrics) if settings.metrics_login else metrics, methods=["GET"]),
         Route("/static/{name}", StaticFiles().serve, methods=["GET"]),
         Route("/login", pages.login, methods=["GET"]),
         Route("/login", refusing(pages, actions.log_in), methods=["POST"]),
         Route("/logout", action(pages, actions.log_out, look=True), methods=["POST"]),
-        Route("/events", for_programs(logins, events), methods=["GET"]),
+        Route("/events", programs(events), methods=["GET"]),
         *(Route(path, page(pages, view), methods=["GET"]) for path, view in looks.items()),
         *(Route(path, action(pages, act), methods=["POST"]) for path, act in does.items()),
         Route(
@@ -116,9 +116,9 @@ def make_app(site: Site, settings: WebSettings, live: Live | None = None) -> Asg
             action(pages, actions.publish, bytes_max=3 * BODY_IN_FORM_BYTES_MAX),
             methods=["POST"],
         ),
-        Route("/api/openapi.json", for_programs(logins, api.schema), methods=["GET"]),
+        Route("/api/openapi.json", programs(api.schema), methods=["GET"]),
         *(
-            Route(each.path, for_programs(logins, as_json(each), change=each.change), methods=[each.method])
+            Route(each.path, programs(as_json(each), change=each.change), methods=[each.method])
             for each in api.endpoints
         ),
     ]

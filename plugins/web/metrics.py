@@ -152,7 +152,9 @@ def _of_messages(sample: Sample) -> Iterator[Any]:
         messages.add_metric([event], count)
     yield messages
     metrics = sample.metrics
-    refused = CounterMetricFamily("smqpd_refused_requests", "Refused requests of clients.", labels=["code"])
+    refused = CounterMetricFamily(
+        "smqpd_refused_requests", "Refused requests of clients, of all front ends.", labels=["code"]
+    )
     for code, count in metrics.refused.items():
         refused.add_metric([code], count)
     yield refused

@@ -23,6 +23,9 @@ ACCOUNTS_ON_A_PAGE: Final = 100
 JOURNEY_S: Final = 5.0
 """For other sites to say what they know of a message."""
 
+WHOLE_DIGITS_MAX: Final = 18
+"""Of numbers that are asked for."""
+
 ORDERS: Final[tuple[TopicOrder, ...]] = get_args(TopicOrder)
 NOTES_MAX: Final = 1_000
 """Sessions that are still to be told what became of something; the oldest are forgotten first."""
@@ -277,7 +280,12 @@ class Pages:
 def whole(values: Any, name: str) -> int:
     """A number that was asked for; 0 for what is none."""
     text = values.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
+    return int(text) if is_whole(text) else 0
+
+
+def is_whole(text: str) -> bool:
+    """Whether it is a number from 0 that is counted with."""
+    return text.isascii() and text.isdigit() and len(text) <= WHOLE_DIGITS_MAX
 
 
 def own_path(path: str) -> str:

@@ -28,7 +28,8 @@ def read_secret(path: Path) -> str:
         mode = path.stat().st_mode
         secret = data.decode().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(path, "", f"the component's secret cannot be read: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(path, "", f"the component's secret cannot be read: {why}") from None
     if mode & 0o077:
         raise ConfigError(path, "", "others can read the component's secret; chmod 600 it")
     if not secret or len(data) > SECRET_BYTES_MAX or "\n" in secret:

@@ -246,6 +246,8 @@ class Service:
         """Answer with an error; errors and results are never answered, lest two services never stop."""
         if stanza.get("type") in ("error", "result"):
             return
+        if (refusal := error.as_refusal) is not None:
+            self.site.metrics.tell_refused(refusal)
         try:
             await self.component.send(failure(stanza, error), again=True)
         except (UnsendableError, StanzaTooLargeError):
@@ -295,7 +297,10 @@ class Service:
     async def refuse(self, stanza: StanzaTooMuch) -> None:
         """Refuse one stanza that is over the limits."""
         if stanza.head.get("from") and stanza.head.tag != PRESENCE:
-            await self.fail(stanza.head, StanzaError("policy-violation", "modify", stanza.text))
+            refusal = Refusal(Refusal.TOO_LARGE, stanza.text)
+            await self.fail(
+                stanza.head, StanzaError("policy-violation", "modify", stanza.text, refusal=refusal)
+            )
 
     async def _handle(self, stanza: Element, kind: str) -> None:
         if stanza.tag == IQ:

@@ -5,6 +5,7 @@ Rules of when, and of what peers say to it, are in `destinations`, `heard` and `
 
 from collections.abc import Collection, Iterable, Mapping
 
+from routing.copy_states import is_on_offer
 from routing.federation.forwarding import Forwarding
 from routing.federation.topology import Topology
 from routing.federation.turns import Turns
@@ -12,7 +13,7 @@ from routing.federation.words import DestinationWords
 from routing.link.codec import are_destinations, in_parts
 from routing.peering.copies import Copy, Open
 from routing.peering.decisions import StoreCopy
-from routing.queue import EXPIRED, GONE, GUARANTEED
+from routing.queue import GUARANTEED
 from routing.receipts import Receipts
 from routing.state import SiteState
 
@@ -106,7 +107,7 @@ class Assigning:
 
     def give(self, copy: Copy, sites: Collection[str]) -> None:
         """Ask others to see to these, which a peer does not."""
-        if sites and not copy.entry.flags & (GONE | EXPIRED):
+        if sites and is_on_offer(copy.entry):
             self.assign_again(copy, sites)
 
     def refused(self, copy: Copy, peer: str, sites: list[str]) -> list[str]:

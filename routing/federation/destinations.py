@@ -34,6 +34,7 @@ A copy goes wherever it is wanted, as `forwarding` has it, where its destination
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 
+from routing import copy_events
 from routing.federation.assigning import Assigning
 from routing.federation.forwarding import Forwarding
 from routing.federation.itineraries import Itineraries
@@ -42,7 +43,6 @@ from routing.federation.seen_through import SeenThrough
 from routing.federation.topology import Topology
 from routing.federation.turns import Turns
 from routing.federation.words import SEEN_TO_MAX, DestinationWords
-from routing.lifecycle import advance
 from routing.link.units import TransferOutcome
 from routing.names import Smuid, parse_smuid
 from routing.peering.copies import UNKNOWN, Copy, Open
@@ -263,7 +263,7 @@ class Destinations:
             copy.destinations = {}
         for site in sites:
             copy.destinations[site] = Open(asked_by=asked_by, is_late=is_late)
-            advance(entry, "destined")
+            copy_events.destined(entry)
         self._state.crossing.weigh(entry)
 
     # -- what peers say ---------------------------------------------------------------------------
@@ -280,7 +280,7 @@ class Destinations:
         has = [] if known is not None and known.knows_destinations else copy.via(peer)
         if has or peer in copy.destinations:
             for _ in self.settle(copy, peer, (peer, *has)):
-                advance(copy.entry, "arrived")
+                copy_events.arrived_by_answer(copy.entry)
         return self._assigning.refused(copy, peer, copy.via(peer)) if outcome == "loop" else []
 
     def held(self, smuid: str, parts: Smuid) -> Copy | None:
@@ -353,7 +353,7 @@ class Destinations:
         )
         self._state.crossing.destined[copy.entry.id] = copy
         for _ in destinations:
-            advance(copy.entry, "destined")
+            copy_events.destined(copy.entry)
         self.lead(copy)
 
     def lead(self, copy: Copy) -> None:

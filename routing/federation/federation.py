@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 
+from routing import copy_events
 from routing.decisions import Refused
 from routing.delivery import Deliveries
 from routing.federation.arriving import Arriving
@@ -28,7 +29,7 @@ from routing.federation.turns import Turns
 from routing.federation.wanting import Wanting
 from routing.federation.ways_of_one import WaysOfOne
 from routing.federation.words import DestinationWords
-from routing.lifecycle import Lifecycle, advance
+from routing.lifecycle import Lifecycle
 from routing.message import DEPTH_UNLIMITED
 from routing.names import parse_address
 from routing.peering.copies import UNKNOWN, Answered, Arrival, Copy, Forward, Open, PeerRules, Seen, UnitId
@@ -380,7 +381,7 @@ class Federation:
         waits_for = [name for name, forward in forwards.items() if forward.unacknowledged]
         if not entry.flags & ONE:
             for _ in waits_for:
-                advance(entry, "sent")
+                copy_events.sent(entry)
             if seen_to is not None:
                 self.destinations.restore(copy, destinations or {}, seen_to)
                 for site in copy.destinations.keys() - self.spreading.known.keys() - {UNKNOWN}:

@@ -15,10 +15,10 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from routing import copy_events
 from routing.decisions import Record
 from routing.federation.interest import Interest
 from routing.federation.peer import Peer
-from routing.lifecycle import advance
 from routing.link.codec import are_destinations, in_parts
 from routing.link.units import TransferOutcome
 from routing.names import parse_address, parse_smuid
@@ -239,7 +239,7 @@ class Forwarding:
         query = forward.query if counted else 0
         if entry.flags & GUARANTEED:
             if not forward.unacknowledged:
-                advance(entry, "sent")
+                copy_events.sent(entry)
             forward.unacknowledged += not joins
             self._state.out.append(StoreCopy(entry.id))
             is_put_off = self._is_put_off(copy, peer)
@@ -303,7 +303,7 @@ class Forwarding:
         forward.unacknowledged -= len(kept_back)
         if not forward.unacknowledged:
             forward.settled = ()
-            advance(copy.entry, "answered")
+            copy_events.taken_back(copy.entry)
             if not forward.attempts:
                 del copy.forwards[peer]
         return kept_back

@@ -8,6 +8,7 @@ import math
 from collections import deque
 from typing import Final
 
+from routing.copy_states import is_on_offer
 from routing.federation.assigning import Assigning
 from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding
@@ -19,7 +20,7 @@ from routing.federation.turns import Turns
 from routing.lifecycle import Lifecycle
 from routing.patterns import is_pattern
 from routing.peering.copies import UNKNOWN, Copy
-from routing.queue import EXPIRED, GONE, STATED, Entry
+from routing.queue import STATED, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
 
@@ -77,7 +78,7 @@ class Rerouting:
             while copies and left and peer is not None and peer.up:
                 left -= 1
                 copy = copies.popleft()
-                if copy.destinations and not copy.entry.flags & (GONE | EXPIRED):
+                if copy.destinations and is_on_offer(copy.entry):
                     self._compare_with(peer, copy)
             if left:
                 del self._come_up[name]
@@ -136,7 +137,7 @@ class Rerouting:
                 break
             self._forwarding.go_on(copy)
             is_stated = copy.seen_to is not None and copy.entry.flags & STATED
-            if (copy.destinations or is_stated) and not copy.entry.flags & (GONE | EXPIRED):
+            if (copy.destinations or is_stated) and is_on_offer(copy.entry):
                 self._reconsider(copy)
         turns.end()
         self._is_due = bool(turns or self._unwanted or self._come_up)

@@ -51,14 +51,18 @@ def agree(own: Hello, peer: Hello) -> Agreement:
 
 
 def refusal(own: Hello, peer: Hello, certified: str) -> str | None:
-    """Why no link is made with who says this HELLO; None if one is. `certified` is its certificate's name."""
+    """Why no link is made with who says this HELLO; None if one is. `certified` is its certificate's name.
+
+    Both sites are told so: it names them, and is true at either.
+    """
     if peer.version[0] != VERSION[0]:
         major, minor = peer.version
-        return f"it speaks {PROTOCOL}/{major}.{minor}, this site {PROTOCOL}/{VERSION[0]}.{VERSION[1]}"
+        ours = f"{own.server} {PROTOCOL}/{VERSION[0]}.{VERSION[1]}"
+        return f"{certified} speaks {PROTOCOL}/{major}.{minor}, {ours}"
     if peer.server != certified:
-        return f"it says that it is {peer.server}, but its certificate is for {certified}"
+        return f"who says that it is {peer.server} has the certificate of {certified}"
     if peer.server == own.server:
-        return f"it claims the name of this site, {own.server}"
+        return f"there is another site of the name {own.server}"
     return None
 
 

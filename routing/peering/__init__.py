@@ -7,5 +7,6 @@ counts       what sites tell of the receipt of a message, each for itself
 wants        what can be wanted
 news         what a site says of itself
 leaves       what it says of its wants
+about        which message a decision is about
 decisions    what can be wanted done with all that
 """

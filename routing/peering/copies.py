@@ -4,9 +4,10 @@ from typing import Final
 
 import msgspec
 
+from routing.copy_events import is_for_others
 from routing.link.units import TransferOutcome
 from routing.message import DEPTH_UNLIMITED, DeliveryMode, Message
-from routing.queue import EXPIRED, STATED, Entry
+from routing.queue import Entry
 
 FOREVER: Final = 10 * 366 * 86_400.0
 """Seconds for which the Smuid of a state message is remembered."""
@@ -153,16 +154,13 @@ class Copy(msgspec.Struct):
 
         Others may still be to answer, too, whom it went to before.
         """
-        entry, destinations = self.entry, self.destinations
-        due = entry.due - len(destinations)  # each subscription, and each transfer that is not answered
-        if self.seen_to is None or due < 0 or entry.flags & (STATED | EXPIRED):
+        if self.seen_to is None:
             return False
-        has_taken = self.forwards.keys() - self.denied_by
-        if due:
-            unanswered = {peer for peer, forward in self.forwards.items() if forward.unacknowledged}
-            if due != len(unanswered):
-                return False
-            has_taken -= unanswered
+        destinations = self.destinations
+        unanswered = {peer for peer, forward in self.forwards.items() if forward.unacknowledged}
+        if is_for_others(self.entry, len(unanswered), len(destinations)):
+            return False
+        has_taken = self.forwards.keys() - self.denied_by - unanswered
         return all(not has_taken.isdisjoint(open.asked) for open in destinations.values())
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from routing.link.units import TransferOutcome
+from routing.peering.about import OfEntry, OfEntryId, OfNoMessage
 from routing.peering.copies import Arrival, Copy, Seen, UnitId
 from routing.peering.counts import CountsAsked, CountsTold
 from routing.peering.leaves import NumberedBucket
@@ -31,8 +32,13 @@ class Send(msgspec.Struct, gc=False):
     earlier: tuple[int, ...] = ()
     destinations: tuple[str, ...] = ()
 
+    @property
+    def about(self) -> int:
+        """See `routing.peering.about`."""
+        return self.copy.entry.id
 
-class AcknowledgeUnit(msgspec.Struct, gc=False):
+
+class AcknowledgeUnit(OfEntryId, msgspec.Struct, gc=False):
     """Answer what a peer has sent: what came of it is on disk.
 
     Attributes:
@@ -48,7 +54,7 @@ class AcknowledgeUnit(msgspec.Struct, gc=False):
     arrival: Arrival | None = None
 
 
-class TellInterest(msgspec.Struct, gc=False):
+class TellInterest(OfNoMessage, msgspec.Struct, gc=False):
     """Tell a peer what this site wants now.
 
     Attributes:
@@ -62,7 +68,7 @@ class TellInterest(msgspec.Struct, gc=False):
     opens: bool = False
 
 
-class TellReceipt(msgspec.Struct, gc=False):
+class TellReceipt(OfNoMessage, msgspec.Struct, gc=False):
     """Answer a peer's question how many have what it sent here; a later answer replaces an earlier one.
 
     Attributes:
@@ -77,14 +83,14 @@ class TellReceipt(msgspec.Struct, gc=False):
     closed: bool
 
 
-class TellCounts(msgspec.Struct, gc=False):
+class TellCounts(OfNoMessage, msgspec.Struct, gc=False):
     """Tell a peer how many have a message at one site, or ask it; it may be for others beyond."""
 
     peer: str
     told: CountsAsked | CountsTold
 
 
-class TellRemoved(msgspec.Struct, gc=False):
+class TellRemoved(OfNoMessage, msgspec.Struct, gc=False):
     """Tell a peer that a message has been removed.
 
     Attributes:
@@ -104,7 +110,7 @@ copy is not held any more, and is to come again; it is asked to see to them no m
 DESTINATIONS_WORDS: Final[dict[str, DestinationsWord]] = {word: word for word in get_args(DestinationsWord)}
 
 
-class TellDestinations(msgspec.Struct, gc=False):
+class TellDestinations(OfNoMessage, msgspec.Struct, gc=False):
     """Tell a peer something of destinations of copies that this site has asked it to see to, or was asked to.
 
     Attributes:
@@ -116,14 +122,14 @@ class TellDestinations(msgspec.Struct, gc=False):
     sites: dict[str, list[str]]
 
 
-class TellKnownNews(msgspec.Struct, gc=False):
+class TellKnownNews(OfNoMessage, msgspec.Struct, gc=False):
     """Tell a peer which news this site has: the first of all news, after a link has come up."""
 
     peer: str
     has: list[NewsVersion]
 
 
-class TellNews(msgspec.Struct, gc=False):
+class TellNews(OfNoMessage, msgspec.Struct, gc=False):
     """Tell a peer news of a site.
 
     Attributes:
@@ -137,7 +143,7 @@ class TellNews(msgspec.Struct, gc=False):
     number: int
 
 
-class TellWants(msgspec.Struct, gc=False):
+class TellWants(OfNoMessage, msgspec.Struct, gc=False):
     """Tell a peer buckets of a site of which it has the news; as `TellNews`."""
 
     peer: str
@@ -146,13 +152,13 @@ class TellWants(msgspec.Struct, gc=False):
     number: int
 
 
-class StoreCopy(msgspec.Struct, gc=False):
+class StoreCopy(OfEntryId, msgspec.Struct, gc=False):
     """A copy that is held goes to a peer, has come there, or may go further than before."""
 
     entry_id: int
 
 
-class StoreInterest(msgspec.Struct, gc=False):
+class StoreInterest(OfNoMessage, msgspec.Struct, gc=False):
     """Remember what a peer wants; `whole`: instead of all that it wanted before."""
 
     peer: str
@@ -160,7 +166,7 @@ class StoreInterest(msgspec.Struct, gc=False):
     whole: bool
 
 
-class StoreReceipt(msgspec.Struct, gc=False):
+class StoreReceipt(OfEntry, msgspec.Struct, gc=False):
     """Remember how far a receipt is that peers have a part in.
 
     Attributes:
@@ -172,13 +178,13 @@ class StoreReceipt(msgspec.Struct, gc=False):
     receipt: Any
 
 
-class DiscardReceipt(msgspec.Struct, gc=False):
+class DiscardReceipt(OfEntryId, msgspec.Struct, gc=False):
     """That receipt is closed."""
 
     entry_id: int
 
 
-class StoreAnswer(msgspec.Struct, gc=False):
+class StoreAnswer(OfNoMessage, msgspec.Struct, gc=False):
     """Remember the last answer to a peer's question until the peer has it on disk."""
 
     peer: str
@@ -187,53 +193,56 @@ class StoreAnswer(msgspec.Struct, gc=False):
     have: int
 
 
-class DiscardAnswer(msgspec.Struct, gc=False):
+class DiscardAnswer(OfNoMessage, msgspec.Struct, gc=False):
     """The peer has it."""
 
     peer: str
     query: int
 
 
-class StoreSeen(msgspec.Struct, gc=False):
-    """Remember a Smuid beyond the life of its copy."""
+class StoreSeen(OfNoMessage, msgspec.Struct, gc=False):
+    """Remember a Smuid beyond the life of its copy.
+
+    About none, though it has the id of one: what was seen stays so where the copy cannot be stored.
+    """
 
     smuid: str
     seen: Seen
 
 
-class StoreRemoval(msgspec.Struct, gc=False):
+class StoreRemoval(OfNoMessage, msgspec.Struct, gc=False):
     """Remember that a message was removed: the tombstone."""
 
     smuid: str
     topic: str
 
 
-class DiscardRemoval(msgspec.Struct, gc=False):
+class DiscardRemoval(OfNoMessage, msgspec.Struct, gc=False):
     """There are too many: forget that one."""
 
     smuid: str
 
 
-class StoreNews(msgspec.Struct, gc=False):
+class StoreNews(OfNoMessage, msgspec.Struct, gc=False):
     """Remember news of a site, instead of what was known of it."""
 
     news: KnownNews
 
 
-class DiscardNews(msgspec.Struct, gc=False):
+class DiscardNews(OfNoMessage, msgspec.Struct, gc=False):
     """Forget it."""
 
     site: str
 
 
-class StoreWants(msgspec.Struct, gc=False):
+class StoreWants(OfNoMessage, msgspec.Struct, gc=False):
     """Remember a bucket of a site; forget it where there is no data."""
 
     site: str
     bucket: NumberedBucket
 
 
-class DiscardWants(msgspec.Struct, gc=False):
+class DiscardWants(OfNoMessage, msgspec.Struct, gc=False):
     """Forget all buckets of a site."""
 
     site: str

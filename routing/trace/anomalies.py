@@ -148,12 +148,13 @@ def _of_copies(copies: DataFrame, overdue: DataFrame | None) -> list[DataFrame]:
 def _of_routes(routes: DataFrame) -> DataFrame:
     """What the routes alone tell, of which one pass finds all: lost copies, loops, and copies too deep."""
     # A copy that waits to be sent takes on the Hops of a deeper one that comes, and may meet one of them: its
-    # sender's log says so, where no record of it can be missing. What has no guarantee ends where it comes
-    # back to, by design.
+    # sender's log says so, where no record of it can be missing and the log goes on to the answer. What has
+    # no guarantee ends where it comes back to, by design.
     straight = f.transform(f.filter("copies", lambda c: c["whole"] & ~c["widened"]), lambda c: c["server"])
 
     def came_back(hop: Column) -> Column:
-        return f.col("guarantee") & (hop["kind"] == "loop") & f.array_contains(straight, hop["from"])
+        known = hop["sent_logged"] & f.array_contains(straight, hop["from"])
+        return f.col("guarantee") & (hop["kind"] == "loop") & known
 
     found = {
         "lost": f.filter("copies", lambda c: c["state"] == "lost"),

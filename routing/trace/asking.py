@@ -1,6 +1,8 @@
 """The commands that ask tables: one route, what links did, what should not be, the balance."""
 
+import contextlib
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -8,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from routing.trace.command_line import Day, Json, Limit, Out, fail, spark
+from routing.errors import HeaderRefusal
+from routing.names import parse_smuid
+from routing.trace.command_line import Day, Json, Limit, Out, check_word, fail, spark
 from routing.trace.journal import jsonable
 from routing.trace.show import console, milliseconds, moment, route_tree, table
 
@@ -27,14 +31,28 @@ def _read(session: "SparkSession", out: str, name: str, day: datetime | None) ->
     return frame.where(frame["day"] == day.date().isoformat()) if day is not None else frame
 
 
+def _first(frame: "DataFrame", limit: int) -> tuple[list[Any], int]:
+    """Its first rows, and how many more there are."""
+    rows = frame.limit(limit + 1).collect()
+    return rows[:limit], frame.count() - limit if len(rows) > limit else 0
+
+
 def _print(
-    rows: list[Any], as_json: bool, title: str, columns: dict[str, Callable[[Any], object] | str]
+    rows: list[Any],
+    as_json: bool,
+    title: str,
+    columns: dict[str, Callable[[Any], object] | str],
+    *,
+    more: int = 0,
 ) -> None:
+    """`more`: rows that are not among these, which people are told of."""
     if as_json:
         print(json.dumps(jsonable(rows), indent=1))
         return
     shown = [[row[how] if isinstance(how, str) else how(row) for how in columns.values()] for row in rows]
     console().print(table(title, list(columns), shown))
+    if more:
+        print(f"{more:,} more: see --limit.", file=sys.stderr)
 
 
 def route(
@@ -46,18 +64,16 @@ def route(
 
     As text, JSON or OTLP JSON, which has the route alone.
     """
-    if form not in ("text", "json", "otlp"):
-        fail(f"--format {form} is none of text, json, otlp", 2)
+    check_word("--format", form, ("text", "json", "otlp"))
+    # The Smuid begins with the time of birth, so only that day is read.
+    try:
+        near = datetime.fromtimestamp(parse_smuid(smuid).birth_ms / 1000, UTC).date().isoformat()
+    except (HeaderRefusal, ValueError, OverflowError, OSError):
+        fail(f"{smuid} is no Smuid; it is written server/time-boot-counter", 2)
     with spark(out) as session:
         from routing.trace import tables
 
         routes = tables.read(session, out, "routes")
-        # The Smuid begins with the time of birth, so only that day is read.
-        born = smuid.rpartition("/")[2][:12]
-        try:
-            near = datetime.fromtimestamp(int(born, 16) / 1000, UTC).date().isoformat()
-        except (ValueError, OverflowError, OSError):
-            fail(f"{smuid} is no Smuid; it is written server/time-boot-counter", 2)
         days = [str(row.day) for row in routes.select("day").distinct().collect()]
         if near in days:
             routes = routes.where(routes["day"] == near)
@@ -115,7 +131,7 @@ def links(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 1000)
     """Show what each link did: messages, bytes, loss, retries, duplicates, delay."""
     with spark(out) as session:
         frame = _read(session, out, "links", day)
-        rows = frame.orderBy("day", "from", "to").limit(limit).collect()
+        rows, more = _first(frame.orderBy("day", "from", "to"), limit)
     _print(
         rows,
         as_json,
@@ -132,6 +148,7 @@ def links(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 1000)
             "p99": lambda r: milliseconds(r["delay_p99_us"]),
             "logs": "logs",
         },
+        more=more,
     )
 
 
@@ -142,13 +159,18 @@ def anomalies(
     limit: Limit = 100,
 ) -> None:
     """Show what should not be, the worst first: lost, two custodians, wrong receipts, slow links."""
+    if kind is not None:
+        with contextlib.suppress(ModuleNotFoundError):  # which Spark says
+            from routing.trace.anomalies import KINDS
+
+            check_word("--kind", kind, KINDS)
     with spark(out) as session:
         from routing.trace.anomalies import by_gravity
 
         frame = _read(session, out, "anomalies", None)
         if kind is not None:
             frame = frame.where(frame["kind"] == kind)
-        rows = frame.orderBy(*by_gravity()).limit(limit).collect()
+        rows, more = _first(frame.orderBy(*by_gravity()), limit)
     _print(
         rows,
         as_json,
@@ -159,9 +181,10 @@ def anomalies(
             "peer": "peer",
             "message": "smuid",
             "topic": "topic",
-            "since": lambda r: moment(r["time_us"]),
+            "since": lambda r: moment(r["time_us"] or None),  # a log that lacks its beginning has 0
             "detail": "detail",
         },
+        more=more,
     )
 
 
@@ -169,11 +192,11 @@ def balance(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 100
     """Show for each server, topic and day that copies received = finished + held, or what is missing."""
     with spark(out) as session:
         frame = _read(session, out, "balance", day)
-        rows = frame.orderBy("closes", "server", "topic", "day").limit(limit).collect()
+        rows, more = _first(frame.orderBy("closes", "server", "topic", "day"), limit)
     columns = (
         "server topic day published received begin_missing finished held gone lost log_missing unknown closes"
     )
-    _print(rows, as_json, "balance", {name.replace("_", " "): name for name in columns.split()})
+    _print(rows, as_json, "balance", {name.replace("_", " "): name for name in columns.split()}, more=more)
 
 
 def slowest(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 20) -> None:
@@ -221,7 +244,7 @@ def compare(
         frame = compared(
             tables.read(session, out, "links"), first.date().isoformat(), second.date().isoformat()
         )
-        rows = frame.limit(limit).collect()
+        rows, more = _first(frame, limit)
     _print(
         rows,
         as_json,
@@ -234,6 +257,7 @@ def compare(
             "p50": lambda r: f"{milliseconds(r['delay_p50_us'])} -> {milliseconds(r['delay_p50_us_then'])}",
             "times": lambda r: "unknown" if r["delay_times"] is None else round(r["delay_times"], 2),
         },
+        more=more,
     )
 
 

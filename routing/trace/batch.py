@@ -89,14 +89,15 @@ def run(
     raw_hops = facts.hops(paired)
     progress("comparing clocks")
     made = {"coverage": covered, "records": everything}
-    fitted = clocks.measured(raw_hops, everything)
+    ordered = coverage.ordered(everything, twice)
+    fitted = clocks.measured(raw_hops, ordered)
     told = {name: Observation(name) for name in SUMS}
     segments = tables.written(clocks.segments_frame(session, fitted), out, "clocks", _telling(told, "clocks"))
     made["clocks"] = segments
-    made["jumps"] = jumps.table(session, jumps.proven(jumps.claimed(fitted), everything))
+    made["jumps"] = jumps.table(session, jumps.proven(jumps.claimed(fitted), ordered))
     progress("routes, hops, copies")
     copies = facts.copies(paired)
-    lost = brackets.proven_lost(copies, records, gaps)
+    lost = brackets.proven_lost(copies, records, gaps, twice)
     nested = routes.routes(paired, segments, covered, crowded, proven=lost)
     made["routes"] = tables.written(nested, out, "routes")
     hops = clocks.corrected(raw_hops, segments)

@@ -5,6 +5,9 @@ copy that it has acknowledged has its record between those of a copy that it ans
 peer, and of one that it answered after. Where no number between these two is missing in its log, and none of
 them is of the copy, the copy is lost. Answers that left together are of no order among themselves. The record
 of an answer is that of the same crossing of the same link: what is of mode ONE may come again, by other ways.
+
+Of a server that began to number anew neither its records nor its answers are of any order. And a message that
+a receipt says more have than are known to have it is at a server of which too little is known.
 """
 
 from typing import Final
@@ -18,11 +21,14 @@ from routing.trace.session import broadcast, kept
 _CROSSING: Final = ["smuid", "from", "server", "attempt", "crossing"]
 
 
-def proven_lost(copies: DataFrame, records: DataFrame, gaps: DataFrame) -> DataFrame | None:
+def proven_lost(
+    copies: DataFrame, records: DataFrame, gaps: DataFrame, twice: DataFrame | None = None
+) -> DataFrame | None:
     """The copies without a beginning of which that is proven: smuid, server; None where there can be none.
 
-    `copies` as from `facts.copies`, `gaps` as from `coverage.gaps`. Runs a job, which reads three columns of
-    `copies`; where there are copies that are claimed and have no beginning, others over the links of these.
+    `copies` as from `facts.copies`, `gaps` as from `coverage.gaps`, which was given `twice` as well. Runs a
+    job, which reads three columns of `copies`; where there are copies that are claimed and have no beginning,
+    others over the links of these.
     """
     heard = copies.where("begun is not null").select("server").distinct()
     open_ones = copies.where("begun is null and ended is null and claimed_us is not null")
@@ -33,6 +39,8 @@ def proven_lost(copies: DataFrame, records: DataFrame, gaps: DataFrame) -> DataF
         *("smuid", f.col("server").alias("from"), f.col("peer").alias("server"), "attempt"),
         *(crossing().alias("crossing"), "record", "peer_sent_us"),
     )
+    if twice is not None:
+        answers = answers.join(broadcast(twice.select(f.col("server").alias("from"))), "from", "left_anti")
     links = answers.join(broadcast(suspects), ["smuid", "server"]).select("from", "server").distinct()
     received = (
         records.where("event = 'received'")
@@ -54,7 +62,23 @@ def proven_lost(copies: DataFrame, records: DataFrame, gaps: DataFrame) -> DataF
     missing = broadcast(gaps.select(f.col("server").alias("lacking"), "first_missing", "last_missing"))
     in_it = (f.col("lacking") == f.col("server")) & (f.col("first_missing") <= f.col("last"))
     whole = known.join(missing, in_it & (f.col("last_missing") >= f.col("first")), "left_anti")
-    return whole.select("smuid", "server").distinct()
+    found = kept(whole.select("smuid", "server").distinct())
+    return kept(found.join(broadcast(_had_elsewhere(found, records)), "smuid", "left_anti"))
+
+
+def _had_elsewhere(found: DataFrame, records: DataFrame) -> DataFrame:
+    """The messages of `found` that more have, as a receipt counts, than have committed in any log: smuid."""
+    counted = f.get(f.split("receipt", "/"), f.lit(0)).try_cast("long")
+    reader = f.struct("server", "subscription", f.coalesce("pattern", f.lit("")))
+    committed = f.count_distinct(f.when(f.col("event") == "committed", reader))
+    return (
+        records.where(f.col("event").isin("receipt", "committed"))
+        .join(broadcast(found.select("smuid").distinct()), "smuid", "left_semi")
+        .groupBy("smuid")
+        .agg(f.max(f.when(f.col("event") == "receipt", counted)).alias("x"), committed.alias("had"))
+        .where("x > had")
+        .select("smuid")
+    )
 
 
 def _bracketed(answers: DataFrame) -> DataFrame:

@@ -16,14 +16,18 @@ from routing.trace.command_line import (
     Logs,
     Master,
     Out,
+    check_far_logs,
+    check_logs,
     check_there,
     check_writable,
+    fail,
     spark,
     steps,
     writing,
 )
 from routing.trace.journal import jsonable
 from routing.trace.show import console, plain, summary
+from routing.trace.summaries import balanced, counted, records_read
 
 app = typer.Typer(no_args_is_help=True, help="Rebuild every route from the hop logs of all sites.")
 
@@ -41,17 +45,24 @@ def run(
 ) -> None:
     """Read hop logs and write the tables of routes, links, custody, receipts, anomalies and the balance."""
     check_writable(out)
+    check_logs(logs)
     with spark(*logs, out, master=master) as session:
-        from routing.trace import batch
+        from routing.trace import batch, files
 
+        check_far_logs(session, logs)
+        born = day.date() if day else None
         with steps() as say:
-            found = batch.run(
-                session, logs, out, day=day.date() if day else None, servers=server or (), progress=say
+            found = files.reading(
+                session,
+                lambda: batch.run(session, logs, out, day=born, servers=server or (), progress=say),
             )
+    found["balance"] = balanced(found)
     if as_json:
         print(json.dumps(jsonable(found), indent=1))
     else:
         summary(console(), found, out)
+    if not records_read(found):
+        fail(f"no record in the logs below {', '.join(logs)}")
 
 
 app.command()(asking.route)
@@ -82,11 +93,24 @@ def report(
 def compact(logs: Logs, out: Out, master: Master = None) -> None:
     """Rewrite closed logs as Parquet by the hour, sorted by Smuid, which every command here reads as well."""
     check_writable(out)
+    check_logs(logs)
     with spark(*logs, out, master=master) as session:
-        from routing.trace import compaction
+        from pyspark.errors import AnalysisException
 
-        count = compaction.compact(session, logs, out)
-    console().print(plain(f"{count:,} records in {out}"))
+        from routing.trace import compaction, files
+
+        check_far_logs(session, logs)
+        try:
+            count, damaged = files.reading(
+                session, lambda: (compaction.compact(session, logs, out), files.damaged(session, logs))
+            )
+        except AnalysisException as error:
+            if error.getCondition() != "UNABLE_TO_INFER_SCHEMA":
+                raise
+            fail(f"no record in the logs below {', '.join(logs)}")
+    if damaged:
+        console().print(plain(f"changed since they were closed, or not whole: {', '.join(damaged)}"))
+    console().print(plain(f"{counted(count, 'record')} in {out}"))
 
 
 @app.command()
@@ -156,6 +180,8 @@ def generate(
     )
     with writing(out), steps(are_few=False) as say:
         count = write(
-            plan, out, compress=compress, truth=truth, progress=lambda done: say(f"{done:,} messages")
+            plan, out, compress=compress, truth=truth, progress=lambda done: say(counted(done, "message"))
         )
-    console().print(plain(f"{count:,} records of {sites} sites in {out}, the truth in {out / 'truth'}"))
+    console().print(
+        plain(f"{counted(count, 'record')} of {sites} sites in {out}, the truth in {out / 'truth'}")
+    )

@@ -5,13 +5,14 @@ Spark and Java are looked for only when a command runs that needs them.
 
 import glob
 import os
+import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -52,6 +53,12 @@ def fail(text: str, code: int = 1) -> NoReturn:
     raise typer.Exit(code)
 
 
+def check_word(option: str, word: str, words: Sequence[str]) -> None:
+    """Refuse what is none of the words that an option knows."""
+    if word not in words:
+        fail(f"{option} {word} is none of {', '.join(words)}", 2)
+
+
 @contextmanager
 def spark(*sources: str, master: str | None = None) -> Iterator["SparkSession"]:
     """A session for what is below `sources`; for anything, where there are none."""
@@ -60,6 +67,7 @@ def spark(*sources: str, master: str | None = None) -> Iterator["SparkSession"]:
         from routing.trace.session import is_small, open_session
     except ModuleNotFoundError:
         fail(NOT_HERE)
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from routing.trace.tables import NoTable
@@ -69,7 +77,7 @@ def spark(*sources: str, master: str | None = None) -> Iterator["SparkSession"]:
     except java.NoJava as error:
         fail(str(error))
     except PySparkException as error:
-        fail(f"Spark does not start: {str(error).splitlines()[0]}")
+        fail(f"Spark does not start: {_why(error)}")
     try:
         yield session
     except NoTable as error:
@@ -77,9 +85,25 @@ def spark(*sources: str, master: str | None = None) -> Iterator["SparkSession"]:
     except PySparkException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             fail(f"there is no {(error.getMessageParameters() or {}).get('path')}")
-        fail(f"Spark could not do it: {str(error).splitlines()[0]}")
+        fail(f"Spark could not do it: {_why(error)}")
+    except Py4JError as error:
+        fail(f"Spark could not do it: {_why(error)}")
     finally:
         session.stop()
+
+
+def _why(error: Exception) -> str:
+    """The first line of what began it: of an error of Java, of what caused it, and what caused that."""
+    began: Any = error
+    while (cause := getattr(began, "_cause", None)) is not None:
+        began = cause
+    java = getattr(began, "java_exception", None)
+    while java is not None and java.getCause() is not None:
+        java = java.getCause()
+    text = str(began) if java is None else java.getMessage() or java.toString()
+    first = next(iter(str(text).splitlines()), type(error).__name__)
+    file = re.search(r"\[FAILED_READ_FILE.*? while reading file (\S+)\.\s", str(error))
+    return f"{file[1]} cannot be read: {first}" if file else first
 
 
 @contextmanager
@@ -105,6 +129,58 @@ def check_writable(out: str) -> None:
             pass
         for each in made:
             each.rmdir()
+
+
+def check_logs(logs: list[str]) -> None:
+    """Fail before Spark is started where there is no closed log to read, or one that may not be read.
+
+    Where there is none in one of several places that is said, and the others are read. Patterns and URLs are
+    for Spark to look up, `check_far_logs`.
+    """
+    near = [path for path in logs if not _is_far(path)]
+    _say_none([path for path in near if not _has_logs(path)], of=len(logs))
+
+
+def check_far_logs(session: "SparkSession", logs: list[str]) -> None:
+    """`check_logs` for patterns and URLs."""
+    from routing.trace import files
+
+    far = [path for path in logs if _is_far(path)]
+    _say_none([path for path in far if not files.any_below(session, path)], of=len(logs))
+
+
+def _say_none(bare: list[str], of: int) -> None:
+    if bare and len(bare) == of:
+        fail(f"no closed logs below {', '.join(bare)}")
+    for path in bare:
+        print(f"smqpd: no closed logs below {plain(path)}", file=sys.stderr)
+
+
+def _is_far(path: str) -> bool:
+    return "://" in path or path.startswith("file:") or glob.has_magic(path)
+
+
+def _has_logs(path: str) -> bool:
+    """Whether there is a closed log, as Spark looks for them; what may not be read it would pass over."""
+
+    def refused(error: OSError) -> NoReturn:
+        fail(f"{error.filename} cannot be read: {error.strerror}")
+
+    found = False
+    directory, name = os.path.split(path)
+    below = os.walk(path, onerror=refused, followlinks=True)
+    for where, inner, names in below if os.path.isdir(path) else [(directory, [], [name])]:
+        inner[:] = [each for each in inner if not each.startswith((".", "_"))]
+        for each in names:
+            if not each.startswith((".", "_")) and IS_LOG.match(each):
+                found = True
+                if not os.access(os.path.join(where, each), os.R_OK):
+                    fail(f"{os.path.join(where, each)} cannot be read: Permission denied")
+    return found
+
+
+IS_LOG: Final = re.compile(r"hops-.*\.jsonl(\.gz|\.zst)?\Z|.*\.parquet\Z", re.DOTALL)
+"""A closed file, or what `compact` has made of some: as `files.LOG_NAMES` and `files.COMPACTED_NAMES`."""
 
 
 @contextmanager

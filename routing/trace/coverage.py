@@ -13,9 +13,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from routing.trace.files import spelled
+from routing.trace.ingest import content
 from routing.trace.session import broadcast, kept
 
 WORD_BITS: Final = 64
+
+LEAP: Final = 1 << 40
+"""A gap of so many numbers is no loss of as many records: a site that was restored left them out."""
 
 EVER_US: Final = 1 << 62
 """Beyond all times: where a gap is not known to end."""
@@ -49,19 +53,23 @@ def numbered_twice(words: DataFrame, records: DataFrame) -> DataFrame | None:
     is_doubted = (f.col("lines") > f.bit_count("mask")) | (f.col("first_boot") < f.col("last_boot"))
     doubted = kept(words.where(is_doubted).select("server", "word"))
     if not doubted.isEmpty():
-        content = f.xxhash64("boot", "time_us", "event", "smuid")
         before = f.lag("boot").over(Window.partitionBy("server").orderBy("record"))
         begun_anew = (
             records.withColumn("word", f.expr(f"record div {WORD_BITS}"))
             .join(broadcast(doubted), ["server", "word"], "left_semi")
             .groupBy("server", "record")
-            .agg(f.min("boot").alias("boot"), f.min(content).alias("one"), f.max(content).alias("other"))
+            .agg(f.min("boot").alias("boot"), f.min(content()).alias("one"), f.max(content()).alias("other"))
             .withColumn("boot_before", before)
             .where("one != other or boot < boot_before")
         )
         found = found.unionByName(begun_anew.select("server"))
     servers = kept(found.distinct())
     return None if servers.isEmpty() else servers
+
+
+def ordered(records: DataFrame, twice: DataFrame | None) -> DataFrame:
+    """`records` without those of `twice` (`numbered_twice`), whose numbers do not tell which came first."""
+    return records if twice is None else records.join(broadcast(twice), "server", "left_anti")
 
 
 def gaps(words: DataFrame, claims: DataFrame | None = None, twice: DataFrame | None = None) -> DataFrame:
@@ -159,20 +167,21 @@ def coverage(
 ) -> DataFrame:
     """One row for each server that any record names.
 
-    server; first_record, last_record, records, missing long; boots int; first_us, last_us by its clock;
-    first_gap_us, last_gap_us: its gaps lie between these (null without gaps); complete_from: the first record
-    after the last gap; first_missing: the first record of the first gap (null without gaps); held long,
-    beat_record long: of the last heartbeat; base_held, base_record: of the first heartbeat after
-    complete_from, or 0 and 0 where the log is whole from record 1; numbered_twice bool: it is among `twice`,
-    as `gaps` was given; log: whole, gaps (also of these), no heartbeat or absent.
+    server; first_record, last_record, records, missing long (a `LEAP` is one); boots int; first_us, last_us
+    by its clock; first_gap_us, last_gap_us: its gaps lie between these (null without gaps); complete_from:
+    the first record after the last gap; first_missing: the first record of the first gap (null without
+    gaps); held long, beat_record long: of the last heartbeat; base_held, base_record: of the first heartbeat
+    after complete_from, or 0 and 0 where the log is whole from record 1; numbered_twice bool: it is among
+    `twice`, as `gaps` was given; log: whole, gaps (also of these), no heartbeat or absent.
     """
     per_server = _ends(words)
+    numbers = f.col("last_missing") - f.col("first_missing") + 1
     per_gap = gaps.groupBy("server").agg(
         f.min(f.coalesce("before_us", f.lit(0))).alias("first_gap_us"),
         f.max(f.coalesce("after_us", f.lit(EVER_US))).alias("last_gap_us"),
         (f.max("last_missing") + 1).alias("after_gap"),
         f.min("first_missing").alias("first_missing"),
-        f.sum(f.col("last_missing") - f.col("first_missing") + 1).alias("missing"),
+        f.sum(f.when(numbers > LEAP, 1).otherwise(numbers)).alias("missing"),
     )
     boots = records.groupBy("server").agg(f.approx_count_distinct("boot").cast("int").alias("boots"))
     after_gap = broadcast(per_gap.select("server", "after_gap"))

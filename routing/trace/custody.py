@@ -86,11 +86,12 @@ def receipts(routes: DataFrame, records: DataFrame) -> DataFrame:
     right, wrong, or unknown where a log that counts is not whole, or the receipt was sent before all servers
     could have answered; why: in words, where it is wrong.
 
-    A receipt ONE counts whom it knows of when the first has the message. A receipt ALL that a timeout, a
-    removal or a death cut short counts fewer than were due; a timeout may have cut any but those that were
-    sent well before a stated one ended, by a clock that was never set back. What a server did with a copy
-    without a guarantee may be missing in its log after a kill, so that nothing is wrong with a receipt that
-    knows of more.
+    Logs may end before what a receipt counts: that it counts too many is said only where nothing was to
+    become of any copy any more. A receipt ONE counts whom it knows of when the first has the message. A
+    receipt ALL that a timeout, a removal or a death cut short counts fewer than were due; a timeout may have
+    cut any but those that were sent well before a stated one ended, by a clock that was never set back. What
+    a server did with a copy without a guarantee may be missing in its log after a kill, so that nothing is
+    wrong with a receipt that knows of more.
     """
     found = kept(_by_routes(routes))
     is_fewer = f.coalesce(f.col("why") == FEWER_DUE, f.lit(False))
@@ -119,8 +120,8 @@ def _by_routes(routes: DataFrame) -> DataFrame:
         f.when(f.col("x") > f.col("y"), "more than were due")
         .when(one & (f.col("y") > 1), "more than one for a message of mode ONE")
         .when(~f.col("known") | ~f.col("guarantee"), f.lit(None).cast("string"))
-        .when(f.col("x") > f.col("had"), "more than the logs show")
-        .when(~one & (f.col("y") > f.col("due")), "more due than the servers counted")
+        .when(f.col("settled") & (f.col("x") > f.col("had")), "more than the logs show")
+        .when(~one & f.col("settled") & (f.col("y") > f.col("due")), "more due than the servers counted")
         .when(~one & awaited & (f.col("y") < f.col("due")), FEWER_DUE)
     )
     told_all = (f.col("x") <= f.col("had")) & (one | (f.col("y") == f.col("due")) | (f.col("asked") == "ONE"))
@@ -141,6 +142,7 @@ def _by_routes(routes: DataFrame) -> DataFrame:
                 "known"
             ),
             "guarantee",
+            _settled().alias("settled"),
             (f.exists("copies", _cuts_short) | ~f.col("receipt_in_time")).alias("cut_short"),
         )
         .select(
@@ -160,6 +162,16 @@ def _all_told() -> Column:
     return f.forall("hops", lambda h: (h["kind"] != "duplicate") | f.array_contains(servers, h["to"]))
 
 
+def _settled() -> Column:
+    """Whether nobody can have had the message of whom the logs, which may end before that, do not tell.
+
+    Each copy has ended, none of them while it may have been under way to another site, and what one log says
+    was sent the other says came.
+    """
+    came = f.forall("hops", lambda h: ~h["sent_logged"] | h["received_logged"])
+    return came & f.forall("copies", lambda c: c["settled"]) & ~f.exists("copies", _cuts_short)
+
+
 def _cuts_short(copy: Column) -> Column:
     """Whether this copy may have kept a receipt from counting all; one due to nobody expires at once."""
     ended = copy["ended"]
@@ -176,14 +188,22 @@ def _split_is_known(first: Column, server: Column) -> Column:
     """
 
     def told(hop: Column) -> Column:
-        own = f.exists("hops", lambda h: (h["from"] == server) & (h["to"] == hop["to"]) & h["sent_logged"])
-        return (hop["from"] != server) | own
+        def by_its_own(other: Column) -> Column:
+            link = (other["from"] == server) & (other["to"] == hop["to"])
+            # what earlier versions did not number is the first crossing
+            return link & other["sent_logged"] & (_crossing(other) == _crossing(hop))
+
+        return (hop["from"] != server) | f.exists("hops", by_its_own)
 
     had_once = f.exists("copies", lambda c: (c["server"] == server) & ~c["begun_again"])
     numbered = f.forall(
         first, lambda h: (h["from"] != server) | (h["sent_logged"] & h["crossing"].isNotNull())
     )
     return f.forall(first, told) & (had_once | numbered)
+
+
+def _crossing(hop: Column) -> Column:
+    return f.coalesce(hop["crossing"], f.lit(1))
 
 
 def _times(names: Column, name: Column) -> Column:

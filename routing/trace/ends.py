@@ -52,9 +52,10 @@ def _unbroken() -> Column:
 
 
 def states(copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = None) -> DataFrame:
-    """`copies` with `state`, `whole`, `begun_again` (in two records), `unbroken` and `held_until_us`.
+    """`copies` with `state`, `whole`, `settled`, `begun_again` (in two records), `unbroken`, `held_until_us`.
 
-    held_until_us: the end of a held copy's log.
+    held_until_us: the end of a held copy's log. settled: it is finished, and has not come with more depth
+    since, so that as far as its log was read nothing more was to become of it.
 
     whole: no record of it can be missing, since its log has no gap from its beginning on. unbroken: none is
     missing between its beginnings and ends.
@@ -101,6 +102,8 @@ def states(copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = No
         .when(~inside | ~off_gaps, "log missing")
         .otherwise("unknown")
     )
+    widened_since = f.col("widened_record") > f.col("ended_last_record")
+    settled = (state == "finished") & ~f.coalesce(widened_since, f.lit(False))
     first_is_there = ~f.col("came_back") | _begun_twice()
     whole = f.coalesce((f.col("begun_record") >= f.col("complete_from")) & first_is_there, f.lit(False))
     found = copies.join(logs, "server", "left")
@@ -112,6 +115,7 @@ def states(copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = No
         *copies.columns,
         state.alias("state"),
         whole.alias("whole"),
+        settled.alias("settled"),
         f.coalesce(_begun_twice(), f.lit(False)).alias("begun_again"),
         _unbroken().alias("unbroken"),
         f.col("last_us").alias("held_until_us"),

@@ -1,14 +1,17 @@
 """Closed log files as such: what their names claim, and whether they have been changed since.
 
 A file's name says which records it holds, and its last line what the CRC-32 of all before is (`routing.hops.
-Closing`). A compressed file has checks of its own; files of earlier versions have none.
+Closing`). A compressed file has checks of its own, which fail when it is read; files of earlier versions have
+none.
 """
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 from urllib.parse import unquote
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
@@ -17,6 +20,8 @@ from routing.trace import schema, tables
 
 LOG_NAMES: Final = "hops-*.{jsonl,jsonl.gz,jsonl.zst}"
 PLAIN_NAMES: Final = "hops-*.jsonl"
+PACKED_NAMES: Final = "hops-*.{jsonl.gz,jsonl.zst}"
+COMPACTED_NAMES: Final = "*.parquet"
 
 CHECKED_BYTES_MAX: Final = 256 << 20
 """A file is checked in the memory of one task; daemons close theirs at 64 MB unless told otherwise."""
@@ -34,6 +39,13 @@ CLAIMS: Final = t.StructType(
 _NAME: Final = re.compile(r"hops-([^/]+)-\d{1,19}-(\d{1,19})-(\d{1,19})\.jsonl[^/]*$", re.ASCII)
 
 
+_PASSES_OVER: Final = "spark.sql.files.ignoreCorruptFiles"
+_CANNOT_READ: Final = "[FAILED_READ_FILE"
+
+_GLOB: Final = re.compile(r"([\[\]{}*?\\])")
+
+Result = TypeVar("Result")
+
 Claims = dict[str, tuple[int, int]]
 """By the server's name as in names of files (`spelled`): the first and the last record number claimed."""
 
@@ -47,6 +59,11 @@ def claimed(session: SparkSession, paths: Sequence[str]) -> Claims:
             spelled, first, last = name.groups()
             claim(found, spelled, min(int(first), schema.LONG_MAX), min(int(last), schema.LONG_MAX))
     return found
+
+
+def any_below(session: SparkSession, path: str) -> bool:
+    """Whether there is a closed log, or a compaction of some, at or below a path."""
+    return any(_reader(session, names).load([path]).inputFiles() for names in (LOG_NAMES, COMPACTED_NAMES))
 
 
 def claim(claims: Claims, spelled: str, first: int, last: int) -> None:
@@ -66,7 +83,10 @@ def spelled(server: Column) -> Column:
 
 
 def damaged(session: SparkSession, paths: Sequence[str]) -> list[str]:
-    """The files below `paths` whose checksum is wrong, as `_metadata.file_path` names them."""
+    """The files below `paths` whose checksum is wrong, as `_metadata.file_path` names them.
+
+    And those that cannot be read to their end, where they are passed over: see `reading`.
+    """
     found = _reader(session, PLAIN_NAMES).load(list(paths))
     whole = found.where(f.col("length").between(1, CHECKED_BYTES_MAX))
     size = f.col("length").cast("int")
@@ -75,7 +95,8 @@ def damaged(session: SparkSession, paths: Sequence[str]) -> list[str]:
     at = f.instr("tail", schema.CLOSING_BEGINS)
     stated = f.get_json_object(f.substring("tail", at, f.lit(CLOSING_BYTES_MAX)), "$.crc32").try_cast("long")
     before = f.substring("content", f.lit(1), tail_from + at - 1)
-    return [
+    unread = unreadable(session, paths) if session.conf.get(_PASSES_OVER) == "true" else []
+    return unread + [
         row.path
         for row in whole.select(
             f.col("_metadata.file_path").alias("path"), "length", "content", tail.alias("tail")
@@ -84,6 +105,53 @@ def damaged(session: SparkSession, paths: Sequence[str]) -> list[str]:
         .select("path")
         .collect()
     ]
+
+
+def reading(session: SparkSession, work: Callable[[], Result]) -> Result:
+    """What `work` makes of logs; where one of them cannot be read to its end, it is done again without that.
+
+    What is torn, or has another checksum than what packed it has noted, ends a job of Spark. Then such
+    files are read as far as they can be, and `damaged` names them, so that nothing in them is believed.
+    """
+    try:
+        return work()
+    except (PySparkException, Py4JJavaError) as error:
+        if session.conf.get(_PASSES_OVER) == "true" or _CANNOT_READ not in str(error):
+            raise
+    session.conf.set(_PASSES_OVER, "true")
+    try:
+        return work()
+    finally:
+        session.conf.set(_PASSES_OVER, "false")
+
+
+def unreadable(session: SparkSession, paths: Sequence[str]) -> list[str]:
+    """The files below `paths` that cannot be read to their end. All are read, halves of them where one is."""
+    found = []
+    for names, kind in ((PACKED_NAMES, "text"), (COMPACTED_NAMES, "parquet")):
+        found_here = (
+            _reader(session, names).load(list(paths)).select(f.col("_metadata.file_path").alias("path"))
+        )
+        doubted = [[row.path for row in found_here.collect()]]
+        while doubted:
+            some = doubted.pop()
+            reader = session.read.option("ignoreCorruptFiles", False)
+            if kind == "parquet":
+                reader = reader.schema(schema.RECORD)
+            try:
+                if some:
+                    reader.format(kind).load([_GLOB.sub(r"\\\1", unquote(one)) for one in some]).write.format(
+                        "noop"
+                    ).mode("overwrite").save()
+            except (PySparkException, Py4JJavaError) as error:
+                if _CANNOT_READ not in str(error):
+                    raise
+                half = len(some) // 2
+                if half == 0:
+                    found += some
+                else:
+                    doubted += [some[:half], some[half:]]
+    return found
 
 
 def _reader(session: SparkSession, names: str) -> DataFrameReader:

@@ -207,9 +207,22 @@ def records(lines: DataFrame) -> DataFrame:
 
 
 def unseen(records: DataFrame, held: DataFrame) -> DataFrame:
-    """The ones of `records` that `held` has not, by server, boot and number."""
-    identity = ["server", "boot", "record"]
-    return records.join(held.select(*identity), identity, "left_anti").select(*records.columns)
+    """The ones of `records` that `held` has not, by server, number and `content`.
+
+    A number alone tells no record: a server that was installed anew gives it again.
+    """
+    identity = ["server", "record"]
+    before = held.select(*identity, content().alias("content"))
+    return (
+        records.withColumn("content", content())
+        .join(before, [*identity, "content"], "left_anti")
+        .select(*records.columns)
+    )
+
+
+def content() -> Column:
+    """What tells two records from each other that one server has given the same number."""
+    return f.xxhash64("boot", "time_us", "event", "smuid")
 
 
 def aside(lines: DataFrame) -> DataFrame:

@@ -9,9 +9,10 @@ import json
 import sys
 from datetime import date
 
-from routing.trace import batch, stream
+from routing.trace import batch, files, stream
 from routing.trace.journal import jsonable
 from routing.trace.session import open_session
+from routing.trace.summaries import balanced, records_read
 
 
 def main(arguments: list[str]) -> None:
@@ -34,8 +35,13 @@ def main(arguments: list[str]) -> None:
         if chosen.job == "stream":
             stream.run(session, chosen.logs, chosen.out, once=chosen.once, every_s=chosen.every)
         else:
-            found = batch.run(session, chosen.logs, chosen.out, day=chosen.day, servers=chosen.server)
-            print(json.dumps(jsonable(found)))
+            logs, out, day, servers = chosen.logs, chosen.out, chosen.day, chosen.server
+            if not any(files.any_below(session, path) for path in logs):
+                sys.exit(f"smqpd: no closed logs below {', '.join(logs)}")
+            found = files.reading(session, lambda: batch.run(session, logs, out, day=day, servers=servers))
+            print(json.dumps(jsonable(found | {"balance": balanced(found)})))
+            if not records_read(found):
+                sys.exit(f"smqpd: no record in the logs below {', '.join(logs)}")
     finally:
         session.stop()
 

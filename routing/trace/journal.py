@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Final
 
+from routing.trace.arrivals import arrivals
+
 OTLP_KIND_SERVER: Final = 2
 OTLP_KIND_CLIENT: Final = 3
 
@@ -20,7 +22,7 @@ class RouteStop:
     Attributes:
         state: of the copy there, as in `ends.states`; "" where no record speaks of a copy.
         arrival: the hop by which it came, None at the origin.
-        sure: False where only the Hops of a later record tell how it came.
+        doubt: why it may have come otherwise, in words; "" where it has come so.
         rejected: hops from here that are no branch: duplicates, loops, denials, a copy of more depth, or
             one of mode ONE that was handed back.
     """
@@ -28,7 +30,7 @@ class RouteStop:
     server: str
     copy: dict[str, Any]
     arrival: dict[str, Any] | None = None
-    sure: bool = True
+    doubt: str = ""
     onward: list["RouteStop"] = field(default_factory=list)
     rejected: list[dict[str, Any]] = field(default_factory=list)
 
@@ -45,58 +47,75 @@ def tree(route: dict[str, Any]) -> tuple[list[RouteStop], list[dict[str, Any]]]:
     """
     copies = {copy["server"]: copy for copy in route["copies"]}
     stops: dict[str, RouteStop] = {name: RouteStop(name, copy) for name, copy in copies.items()}
-    arrivals = _arrivals(route)
-    for server, found in _passed(route["hops"]).items():
-        if server not in arrivals and len(found) == 1 and server != route["origin"]:
-            arrivals[server] = found[0]
-    loose = []
-    for server, hop in arrivals.items():
+    first = arrivals(route)
+    for server, arrival in first.items():
         stop = stops.setdefault(server, RouteStop(server, {}))
-        stop.arrival, stop.sure = hop, hop["kind"] == "accepted"
+        stop.arrival, stop.doubt = arrival.hop, arrival.doubt
+    loose = []
     for stop in sorted(stops.values(), key=_order):
         if stop.arrival is None:
             continue
         parent = stops.setdefault(stop.arrival["from"], RouteStop(stop.arrival["from"], {}))
         parent.onward.append(stop)
     for hop in route["hops"]:
-        if hop["kind"] != "passed" and arrivals.get(hop["to"]) is not hop:
+        is_first = hop["to"] in first and first[hop["to"]].hop is hop
+        if hop["kind"] != "passed" and not is_first:
             if hop["from"] in stops:
                 stops[hop["from"]].rejected.append(hop)
             else:
                 loose.append(hop)
     roots = [stop for stop in stops.values() if stop.arrival is None]
-    # A ring can only come from logs that contradict each other; it is shown from one of its servers on.
-    reached = {stop.server for root in roots for stop in _below(root)}
-    for server, stop in sorted(stops.items()):
-        if server not in reached:
-            roots.append(RouteStop(server, stop.copy, stop.arrival, sure=False))
     return sorted(roots, key=lambda stop: (stop.server != route["origin"], stop.server)), loose
 
 
-def _below(root: RouteStop) -> list[RouteStop]:
-    found, queue = [], [root]
-    while queue:
-        stop = queue.pop()
-        found.append(stop)
-        queue += stop.onward
-    return found
+def outline(route: dict[str, Any], most: int) -> list[dict[str, Any]]:
+    """`tree` as lines from top to bottom, at most so many of them; what hangs below nothing has depth 0.
+
+    Of a stop: depth, server, state ("" where no record speaks of a copy), hop (how it came: delay_us,
+    delay_raw_us, attempt; null for a root), doubt, unknown (how it came there is not known). Of a hop that is
+    no branch: depth and rejected, in words.
+    """
+    roots, loose = tree(route)
+    found: list[dict[str, Any]] = []
+    waiting: list[tuple[int, RouteStop]] = [(0, root) for root in reversed(roots)]
+    while waiting and len(found) < most:
+        depth, stop = waiting.pop()
+        hop = stop.arrival
+        found.append(
+            {
+                "depth": depth,
+                "server": stop.server,
+                "state": stop.state,
+                "hop": None if hop is None else {name: hop[name] for name in _HOW_IT_CAME},
+                "doubt": stop.doubt,
+                "unknown": hop is None and stop.server != route["origin"],
+            }
+        )
+        found += [{"depth": depth + 1, "rejected": rejected(hop)} for hop in stop.rejected]
+        waiting += [(depth + 1, following) for following in reversed(stop.onward)]
+    return (found + [{"depth": 0, "rejected": rejected(hop)} for hop in loose])[:most]
 
 
-def _arrivals(route: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """By server the hop by which it had the message first; not the origin, to which it may be handed back."""
-    accepted = [hop for hop in route["hops"] if hop["kind"] == "accepted" and hop["to"] != route["origin"]]
-    found: dict[str, dict[str, Any]] = {}
-    for hop in sorted(accepted, key=lambda hop: (hop["level"] is None, hop["level"] or 0, hop["attempt"])):
-        found.setdefault(hop["to"], hop)
-    return found
+def left_open(route: dict[str, Any]) -> list[str]:
+    """Which copies are proven to be lost, and of which it is not known what became of them, in words."""
+    lost = {copy["server"] for copy in route["copies"] if copy["state"] == "lost"}
+    proven = [server for server in route["missing"] if server in lost]
+    others = [server for server in route["missing"] if server not in lost]
+    found = [f"proven: {_copies_at(proven)} {'was' if len(proven) == 1 else 'were'} lost"] if proven else []
+    return found + ([f"not known: what became of {_copies_at(others)}"] if others else [])
 
 
-def _passed(hops: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    for hop in hops:
-        if hop["kind"] == "passed":
-            found.setdefault(hop["to"], []).append(hop)
-    return found
+def _copies_at(servers: list[str]) -> str:
+    return f"the {'copy' if len(servers) == 1 else 'copies'} at {', '.join(servers)}"
+
+
+_HOW_IT_CAME: Final = ("delay_us", "delay_raw_us", "attempt")
+
+
+def rejected(hop: dict[str, Any]) -> str:
+    """A hop that is no branch of the tree, in words."""
+    meaning = {"depth": "again, with more depth", "accepted": "handed back"}.get(hop["kind"], hop["kind"])
+    return f"-> {hop['to']} {meaning}"
 
 
 def _order(stop: RouteStop) -> tuple[bool, int, str]:
@@ -119,34 +138,50 @@ def otlp(route: dict[str, Any]) -> dict[str, Any]:
     """The route as OTLP JSON (`ExportTraceServiceRequest`): one trace, a span for each hop and each copy.
 
     Times are corrected where they can be; the attribute `smqp.clock` says which are not. A copy whose times
-    are not in the logs has no span of its own.
+    are not in the logs has no span of its own, and what came of it hangs below what led there.
     """
     trace_id = hashlib.sha256(route["smuid"].encode()).hexdigest()[:32]
     shifts = clock_shifts(route)
+    first = arrivals(route)
+    begun = {copy["server"] for copy in route["copies"] if copy["begun_us"] is not None}
     spans: dict[str, list[dict[str, Any]]] = {}
 
     def span_id(*parts: object) -> str:
         return hashlib.sha256("\0".join(map(str, (route["smuid"], *parts))).encode()).hexdigest()[:16]
 
+    def of_hop(hop: dict[str, Any]) -> str:
+        return span_id("hop", hop["from"], hop["to"], *_number(hop))
+
+    def above(server: str) -> str:
+        """The span of what led to the copy at a server; "" where there is none."""
+        while server in first:
+            hop = first[server].hop
+            if _sent_us(hop) is not None:
+                return of_hop(hop)
+            server = hop["from"]
+            if server in begun:
+                return span_id("copy", server)
+        return ""
+
     def add(server: str, span: dict[str, Any]) -> None:
         spans.setdefault(server, []).append({"traceId": trace_id} | span)
 
-    parents = _arrivals(route)
     for copy in route["copies"]:
         if copy["begun_us"] is None:
             continue
         server, shift = copy["server"], shifts.get(copy["server"], 0)
-        ended = copy["ended_us"] if copy["ended_us"] is not None else copy["begun_us"]
-        parent = parents.get(server)
+        came_us = first[server].hop["received_us"] if server in first else None
+        begun_us = min(time for time in (copy["begun_us"], came_us) if time is not None)
+        ended = copy["ended_us"] if copy["ended_us"] is not None else begun_us
         add(
             server,
             {
                 "spanId": span_id("copy", server),
-                "parentSpanId": span_id("hop", parent["from"], server, *_number(parent)) if parent else "",
+                "parentSpanId": above(server),
                 "name": f"{route['topic']} at {server}",
                 "kind": OTLP_KIND_SERVER,
-                "startTimeUnixNano": str((copy["begun_us"] + shift) * 1000),
-                "endTimeUnixNano": str((max(ended, copy["begun_us"]) + shift) * 1000),
+                "startTimeUnixNano": str((begun_us + shift) * 1000),
+                "endTimeUnixNano": str((max(ended, begun_us) + shift) * 1000),
                 "attributes": _attributes(
                     {
                         "smqp.smuid": route["smuid"],
@@ -158,15 +193,15 @@ def otlp(route: dict[str, Any]) -> dict[str, Any]:
             },
         )
     for hop in route["hops"]:
-        sent = hop["sent_at_us"] if hop["sent_at_us"] is not None else hop["sent_us"]
+        sent = _sent_us(hop)
         if sent is None:
             continue
         received = hop["received_at_us"] if hop["delay_us"] is not None else None
         add(
             hop["from"],
             {
-                "spanId": span_id("hop", hop["from"], hop["to"], *_number(hop)),
-                "parentSpanId": span_id("copy", hop["from"]),
+                "spanId": of_hop(hop),
+                "parentSpanId": span_id("copy", hop["from"]) if hop["from"] in begun else above(hop["from"]),
                 "name": f"{hop['from']} to {hop['to']}",
                 "kind": OTLP_KIND_CLIENT,
                 "startTimeUnixNano": str(sent * 1000),
@@ -186,6 +221,12 @@ def otlp(route: dict[str, Any]) -> dict[str, Any]:
             for server, found in sorted(spans.items())
         ]
     }
+
+
+def _sent_us(hop: dict[str, Any]) -> int | None:
+    """When it was sent, by a corrected clock where that is known; what no record has has no span."""
+    sent = hop["sent_at_us"] if hop["sent_at_us"] is not None else hop["sent_us"]
+    return None if sent is None else int(sent)
 
 
 def _number(hop: dict[str, Any]) -> tuple[int, int]:

@@ -8,6 +8,9 @@ from pyspark.sql import functions as f
 from routing.trace.schema import DAY_US, HOUR_US, KINDS, PASSED, SENT
 from routing.trace.session import broadcast
 
+BITS: Final = 62
+"""So many attempts of one copy are told from each other, in one number; more are taken for the last."""
+
 
 def kind() -> Column:
     """What became of the copy of a hop: the receiver's log first, else the acknowledgement, else `passed`.
@@ -42,10 +45,11 @@ def links(
     `from`, `to`, day date (`per_hour`: hour timestamp instead); messages: first copies accepted; bytes of
     those; attempts: forwards sent, as far as one was acknowledged; lost: attempts of which it is proven
     that they did not arrive, null unless both logs are whole, and begin with their first record or a day
-    before; unanswered: arrived, and no acknowledgement came back, null likewise; retries: lost + unanswered,
-    null likewise; duplicates, loops, widened (copies of more depth), denied; delay_p50_us,
-    delay_p90_us, delay_p99_us, delay_min_us (null where the clocks are not known), raw_p50_us; timed: hops
-    whose delay is known; logs: both, from, to or none, which ends were read.
+    before; unanswered: arrived, and a later one was answered (the answer of the last one may come after the
+    end of a log), null likewise; retries: lost + unanswered, null likewise; duplicates, loops, widened
+    (copies of more depth), denied; delay_p50_us, delay_p90_us, delay_p99_us, delay_min_us (null where the
+    clocks are not known), raw_p50_us; timed: hops whose delay is known; logs: both, from, to or none, which
+    ends were read.
     """
     unit = HOUR_US if per_hour else DAY_US
     name = "hour" if per_hour else "day"
@@ -53,20 +57,30 @@ def links(
     link = ("from", "to", (period if per_hour else period.cast("date")).alias(name))
     first = f.col("kind") == "accepted"
     delay = f.when(first, f.col("delay_us"))
+    answered = f.when(f.col("sent_logged"), f.col("attempt"))
     # where the answered one came after the end of the receiver's log, so may those before it have
-    answered_came = f.max_by("received_logged", "attempt")
+    answered_came = f.max_by("received_logged", answered)
     silent = f.col("received_logged") & ~f.col("sent_logged") & ~f.col("unguaranteed")
-    sent = hops.where("sent_logged")
+    bit, answered_bit = (
+        f.expr(f"shiftleft(1L, cast(least({number}, {BITS}) as int))") for number in ("attempt", "attempts")
+    )
     # Only where a message was sent again does the number of attempts have to be found link by link.
     again = (
-        sent.where("repeated")
-        .groupBy("smuid", "crossing", *link)
+        hops.where("repeated")
+        .groupBy("smuid", f.coalesce("crossing", f.lit(1)).alias("crossing"), *link)
         .agg(
-            f.max("attempt").alias("attempts"),
-            f.when(~answered_came, f.max("attempt") - f.count("*")).alias("doubt"),
+            f.max(answered).alias("attempts"),
+            f.when(~answered_came, f.max(answered) - f.count(answered)).alias("doubt"),
+            f.bit_or(f.when(silent, bit)).alias("silent"),
         )
+        .where("attempts is not null")
+        .withColumn("silent", f.bit_count(f.col("silent").bitwiseAND(answered_bit - 1)))
         .groupBy("from", "to", name)
-        .agg(f.sum("attempts").alias("again"), f.sum("doubt").alias("doubt"))
+        .agg(
+            f.sum("attempts").alias("again"),
+            f.sum(f.col("doubt") - f.coalesce("silent", f.lit(0))).alias("doubt"),
+            f.sum("silent").alias("unanswered"),
+        )
     )
     gone = _vanished(hops, vanished, period if per_hour else period.cast("date"), name)
     found = hops.groupBy(*link).agg(
@@ -74,7 +88,6 @@ def links(
         f.coalesce(f.sum(f.when(first, f.col("bytes"))), f.lit(0)).alias("bytes"),
         f.count_if(f.col("sent_logged") & ~f.col("repeated")).alias("once"),
         f.count_if("sent_logged").alias("answers"),
-        f.count_if(silent).alias("unanswered"),
         *(f.count_if(f.col("kind") == word).alias(column) for word, column in _OTHERS.items()),
         f.count(delay).alias("timed"),
         f.min(delay).alias("delay_min_us"),
@@ -99,7 +112,8 @@ def links(
     born_us = f.unix_micros(f.col(name).cast("timestamp"))
     both_whole &= born_us >= f.greatest("from_begins_us", "to_begins_us")
     doubt = f.coalesce("doubt", f.lit(0))
-    unarrived = f.greatest(attempts - f.col("answers") - f.col("unanswered") - doubt, f.lit(0))
+    unanswered = f.coalesce("unanswered", f.lit(0))
+    unarrived = f.greatest(attempts - f.col("answers") - unanswered - doubt, f.lit(0))
     lost = unarrived + f.coalesce("gone", f.lit(0))
     read = (
         found.join(again, ["from", "to", name], "left")
@@ -115,8 +129,8 @@ def links(
         "bytes",
         attempts.alias("attempts"),
         f.when(both_whole, lost).alias("lost"),
-        f.when(both_whole, f.col("unanswered")).alias("unanswered"),
-        f.when(both_whole, lost + f.col("unanswered")).alias("retries"),
+        f.when(both_whole, unanswered).alias("unanswered"),
+        f.when(both_whole, lost + unanswered).alias("retries"),
         "duplicates",
         "loops",
         "widened",

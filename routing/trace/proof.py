@@ -14,6 +14,7 @@ from routing import fate
 from routing.hop_words import BEGINS, TAKEN
 from routing.hops import HopRecord
 from routing.trace.show import moment
+from routing.trace.summaries import counted
 
 GRAVITY: Final = ("lost", "unknown", "log missing", "gone", "held", "finished")
 """States of copies, those first that somebody must explain."""
@@ -116,12 +117,14 @@ def _deliveries(records: list[HopRecord]) -> tuple[Delivery, ...]:
 def judged(records: list[HopRecord], log: Mapping[str, Any], unread: str = "") -> fate.Fate:
     """The fate that one server's records tell of, doubted where some may be missing: see `ends.states`.
 
-    `unread`: which of them cannot be read, in words.
+    What is held is so at the end of its log: others' records may tell of later. `unread`: which of them
+    cannot be read, in words.
     """
     begins = [record.record for record in records if record.event in BEGINS]
     complete_from = log.get("complete_from") or 0
     whole = bool(begins) and max(begins) >= complete_from
-    return fate.judge(records, None, unread or ("" if whole else _lacks(log)))
+    ends_us = log.get("last_us") or records[-1].time_us
+    return fate.judge(records, None, unread or ("" if whole else _lacks(log)), log_ends=moment(ends_us))
 
 
 def _sentence(copy: Mapping[str, Any], records: MessageRecords, log: Mapping[str, Any]) -> str:
@@ -158,8 +161,7 @@ def _unread(records: MessageRecords, server: str) -> str:
     count = records.unread[server]
     if not count:
         return ""
-    what = "1 record of it here holds" if count == 1 else f"{count} records of it here hold"
-    return f"{what} what no record can"
+    return f"{counted(count, 'record of it here holds', 'records of it here hold')} what no record can"
 
 
 def _answer(record: HopRecord, what: str) -> str:
@@ -176,6 +178,6 @@ def _lacks(log: Mapping[str, Any]) -> str:
         case "gaps" if log.get("numbered_twice"):
             return "its record numbers came twice"
         case "gaps":
-            return f"{log['missing']} records of its log are missing"
+            return counted(log["missing"], "record of its log is missing", "records of its log are missing")
         case _:
             return "its log may go on in files that were not read"

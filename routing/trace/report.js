@@ -7,18 +7,23 @@ function make(name, text, className) {
   if (className) element.className = className;
   return element;
 }
-// Names may break after their signs and not in mid-word; what is very long scrolls in a box of its own.
+// Names may break after their signs and not in mid-word or in a number; a very long one scrolls in a box of its own.
 const LONG = 72;
 function named(element, text) {
-  const home = text.length > LONG ? element.appendChild(make("span", null, "long")) : element;
-  for (const part of text.split(/(?<=[./@:_-])/)) home.append(part, make("wbr"));
+  for (const word of text.split(/(?<= )/)) {
+    const home = word.length > LONG ? element.appendChild(make("span", null, "long")) : element;
+    for (const part of word.split(/(?<=[./@:_-])(?!(?<=\d[.:-])\d)/)) home.append(part, make("wbr"));
+  }
   return element;
 }
 const routeId = (smuid) => "route " + smuid;
 const count = (n) => n === null || n === undefined ? "unknown" : Number(n).toLocaleString("en");
+const counted = (n, thing) => `${count(n)} ${thing}${n === 1 ? "" : "s"}`;
 const ms = (us) => us === null || us === undefined ? "unknown" : (us / 1000).toLocaleString("en", { maximumFractionDigits: 1 }) + " ms";
-const moment = (us) => us === null || us === undefined ? "" : new Date(us / 1000).toISOString().replace("T", " ").slice(0, 23);
-const loss = (link) => link.lost === null || !link.attempts ? null : link.lost / link.attempts;
+const moment = (us) => !us ? "" : new Date(us / 1000).toISOString().replace("T", " ").slice(0, 23);
+const loss = (link) => link.lost === null || !link.tried ? null : link.lost / link.tried;
+// what is told of a link's attempts, of which some days may tell nothing
+const known = (link, text) => link.unknown_days && link.unknown_days < link.days ? `${text} (unknown on ${link.unknown_days} of ${link.days} days)` : text;
 const percent = (share) => share === null ? "unknown" : (100 * share).toFixed(2) + " %";
 
 function figures() {
@@ -34,13 +39,14 @@ function figures() {
     box.append(make("b", count(value)), name);
     $("figures").append(box);
   }
-  named($("head"), (data.day ? data.day : s.days.join(", ")) + " · " + count(s.logs.records) + " records of "
-    + count(s.logs.servers) + " servers · the balance " + (b.closes ? "closes" : "does not close")
-    + (s.logs.absent.length ? " · no log of " + s.logs.absent.join(", ") : "")
-    + (s.logs.gaps.length ? " · gaps in the log of " + s.logs.gaps.join(", ") : ""));
+  named($("head"), (data.day ? data.day : s.days.join(", ") || "no messages") + " · " + counted(s.logs.records, "record") + " of "
+    + counted(s.logs.servers, "server") + " · " + (b.closes === null ? "no copies" : "the balance " + (b.closes ? "closes" : "does not close"))
+    + (data.logs.absent ? " · no log of " + data.logs.absent : "")
+    + (data.logs.gaps ? " · gaps in the log of " + data.logs.gaps : ""));
 }
 
 // A table of `rows`: columns are [title, value for sorting, text]. Click a head to sort; type to filter.
+// `options.total`: how many there are, where the page has only some: which, says `options.order`.
 function table(home, columns, rows, options = {}) {
   const bar = make("div", null, "filter");
   const input = make("input");
@@ -64,11 +70,13 @@ function table(home, columns, rows, options = {}) {
       if (options.only && !options.only(rows[i])) continue;
       shown += 1;
       const line = make("tr", null, options.bad && options.bad(rows[i]) ? "bad" : "");
-      texts[i].forEach((text, c) => line.append(named(make("td", null, numeric[c] ? "number" : ""), text)));
+      texts[i].forEach((text, c) => line.append(
+        numeric[c] ? make("td", text, "number") : named(make("td", null, text.length > LONG ? "sentence" : ""), text)));
       if (options.choose) options.choose(rows[i], line);
       body.append(line);
     }
-    shownCount.textContent = count(shown) + " of " + count(rows.length);
+    const all = options.total > rows.length ? `${count(rows.length)}; ${options.order} of ${count(options.total)}` : count(rows.length);
+    shownCount.textContent = `${count(shown)} of ${all}`;
   }
   columns.forEach(([title, value], c) => {
     const cell = make("th", title, numeric[c] ? "number" : "");
@@ -124,7 +132,7 @@ function map() {
     if (part === null) line.setAttribute("stroke-dasharray", "6 5");
     if (chosen && link.from !== chosen && link.to !== chosen) line.setAttribute("class", "faded");
     const title = document.createElementNS(space, "title");
-    title.textContent = `${link.from} to ${link.to}: ${count(link.messages)} messages, ${percent(loss(link))} of attempts lost, median ${ms(link.delay_p50_us)}`;
+    title.textContent = `${link.from} to ${link.to}: ${counted(link.messages, "message")}, ${known(link, percent(loss(link)))} of attempts lost, median ${ms(link.delay_p50_us)}`;
     line.append(title);
     graph.append(line);
   }
@@ -155,30 +163,29 @@ function routes() {
   for (const route of data.routes) {
     const box = make("details");
     box.id = routeId(route.smuid);
-    box.append(named(make("summary"), `${route.smuid} · ${route.topic} · ${count(route.reached)} servers · ${ms(route.last_delay_us)} · ${route.state}`));
-    const arrivals = new Map(), below = new Map();
-    // A message of mode ONE may be handed back: a server hangs where it had the message first.
-    const accepted = route.hops.filter((hop) => hop.kind === "accepted" && hop.to !== route.origin);
-    accepted.sort((a, b) => (a.level ?? Infinity) - (b.level ?? Infinity) || a.attempt - b.attempt);
-    for (const hop of accepted) if (!arrivals.has(hop.to)) arrivals.set(hop.to, hop);
-    for (const [, hop] of arrivals) below.set(hop.from, [...(below.get(hop.from) || []), hop]);
-    const states = new Map(route.copies.map((copy) => [copy.server, copy.state]));
-    const seen = new Set();
-    const branch = (server, hop) => {
-      const item = named(make("li"), server + (hop ? ` after ${ms(hop.delay_us)} (raw ${ms(hop.delay_raw_us)})` : "") + " · " + (states.get(server) || "its log is missing"));
-      if (seen.has(server)) return item;
-      seen.add(server);
-      const list = make("ul");
-      for (const next of below.get(server) || []) list.append(branch(next.to, next));
-      if (list.children.length) item.append(list);
-      return item;
-    };
-    const list = make("ul");
-    list.append(branch(route.origin));
-    for (const server of [...below.keys(), ...states.keys()]) if (!seen.has(server) && !arrivals.has(server)) list.append(branch(server));
+    box.append(named(make("summary"), `${route.smuid} · ${route.topic} · ${counted(route.reached, "server")} · ${ms(route.last_delay_us)} · ${route.state}`));
+    // each line stands in a list of its own depth, below the last line that is less deep
+    const list = make("ul"), lists = [list], last = [];
+    for (const line of route.lines) {
+      const item = make("li"), hop = line.hop;
+      named(item, line.rejected || (line.unknown ? "how it came here is not known: " : "") + line.server
+        + (hop ? ` after ${ms(hop.delay_us)} (raw ${ms(hop.delay_raw_us)})` : "")
+        + (hop && hop.attempt > 1 ? ` at attempt ${hop.attempt}` : "") + (line.doubt ? ` (${line.doubt})` : "")
+        + (line.rejected ? "" : " · " + (line.state || "its log is missing")));
+      lists.length = line.depth + 1;
+      lists[line.depth] ||= last[line.depth - 1].appendChild(make("ul"));
+      lists[line.depth].append(item);
+      last[line.depth] = item;
+    }
     box.append(list);
-    for (const one of route.by_pattern) box.append(named(make("p", null, "hint"), `Delivered at ${one.server} to ${one.subscription} by the pattern ${one.pattern}`));
-    if (route.missing.length) box.append(named(make("p", null, "hint"), "Not known: what became of the copies at " + route.missing.join(", ")));
+    const more = (what) => { if (route.more[what]) box.append(make("p", `And ${count(route.more[what])} more; see: smqpd trace route ${route.smuid} --out DIR`, "hint")); };
+    const say = (text) => box.append(named(make("p", null, "hint"), text));
+    more("lines");
+    for (const sentence of route.open) say(sentence);
+    for (const one of route.proof) say(`${one.server} · ${one.state}: ${one.sentence}`);
+    more("proof");
+    for (const one of route.by_pattern) say(`Delivered at ${one.server} to ${one.subscription} by the pattern ${one.pattern}`);
+    more("by_pattern");
     $("routes").append(box);
   }
   if (!data.routes.length) $("routes").append(make("p", "None.", "hint"));
@@ -198,28 +205,31 @@ function leadToRoute(anomaly, line) {
   });
 }
 
+const kinds = Object.entries(data.kinds).map(([kind, n]) => `${kind} ${count(n)}`);
+$("kinds").textContent = kinds.length ? "There are: " + kinds.join(", ") + "." : "There are none.";
+if (data.totals.anomalies > data.anomalies.length) $("kinds").append(" To see more: smqpd trace anomalies --limit N --out DIR");
 figures();
 map();
 $("shade").addEventListener("change", map);
 window.addEventListener("resize", map);
 redrawLinks = table("links", [
   ["from", (r) => r.from], ["to", (r) => r.to], ["messages", (r) => r.messages, (r) => count(r.messages)],
-  ["bytes", (r) => r.bytes, (r) => count(r.bytes)], ["attempts lost", loss, (r) => percent(loss(r))],
-  ["retries", (r) => r.retries, (r) => count(r.retries)], ["duplicates", (r) => r.duplicates, (r) => count(r.duplicates)],
+  ["bytes", (r) => r.bytes, (r) => count(r.bytes)], ["attempts lost", loss, (r) => known(r, percent(loss(r)))],
+  ["retries", (r) => r.retries, (r) => known(r, count(r.retries))], ["duplicates", (r) => r.duplicates, (r) => count(r.duplicates)],
   ["p50", (r) => r.delay_p50_us, (r) => ms(r.delay_p50_us)], ["p99", (r) => r.delay_p99_us, (r) => ms(r.delay_p99_us)],
   ["p50 as logged", (r) => r.raw_p50_us, (r) => ms(r.raw_p50_us)],
-], data.links, { only: (r) => !chosen || r.from === chosen || r.to === chosen });
+], data.links, { total: data.totals.links, order: "those with most messages", only: (r) => !chosen || r.from === chosen || r.to === chosen });
 table("anomalies", [
   ["kind", (r) => r.kind], ["server", (r) => r.server], ["peer", (r) => r.peer], ["message", (r) => r.smuid],
   ["topic", (r) => r.topic], ["since", (r) => r.time_us, (r) => moment(r.time_us)], ["detail", (r) => r.detail],
-], data.anomalies, { bad: (r) => r.kind === "lost", choose: leadToRoute });
+], data.anomalies, { total: data.totals.anomalies, order: "the gravest", bad: (r) => r.kind === "lost", choose: leadToRoute });
 routes();
 table("balance", [
   ["server", (r) => r.server], ["topic", (r) => r.topic], ["day", (r) => r.day],
   ...["published", "received", "begin_missing", "finished", "held", "gone", "lost", "log_missing", "unknown"].map(
     (name) => [name.replace("_", " "), (r) => r[name], (r) => count(r[name])]),
   ["closes", (r) => r.closes ? "yes" : "no"],
-], data.balance, { bad: (r) => !r.closes });
+], data.balance, { total: data.totals.balance, order: "what does not close, then others,", bad: (r) => !r.closes });
 table("sites", [
   ["server", (r) => r.server], ["log", (r) => r.log], ["records", (r) => r.records, (r) => count(r.records)],
   ["missing", (r) => r.missing, (r) => count(r.missing)], ["clock ahead", (r) => r.offset_us, (r) => ms(r.offset_us)],

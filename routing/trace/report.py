@@ -10,38 +10,47 @@ import math
 from importlib.resources import files
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from routing.trace import batch, tables
-from routing.trace.anomalies import by_gravity
+from routing.trace.anomalies import KINDS, by_gravity
 from routing.trace.journal import jsonable
+from routing.trace.summaries import balanced, listed
+from routing.trace.worst import worst_routes
 
-SLOW_ROUTES_MAX: Final = 20
-GRAVE_ROUTES_MAX: Final = 100
 ANOMALIES_MAX: Final = 500
 LINKS_MAX: Final = 5_000
 BALANCE_MAX: Final = 2_000
-HOPS_SHOWN_MAX: Final = 200
-PATTERNS_SHOWN_MAX: Final = 20
 MAP_ROUNDS: Final = 300
 
 
 def page(session: SparkSession, out: str, day: str | None = None) -> str:
     """The page about the tables below `out`; of one day (`2026-11-21`) or of all."""
-    links = [row.asDict() for row in _per_link(_of_day(tables.read(session, out, "links"), day))]
+    of_links = _of_day(tables.read(session, out, "links"), day)
+    links = [row.asDict() for row in per_link(of_links)]
     names = sorted({link["from"] for link in links} | {link["to"] for link in links})
+    balance = _of_day(tables.read(session, out, "balance"), day)
+    wrong = _anomalies(session, out, day)
+    kinds = {row["kind"]: row["count"] for row in wrong.groupBy("kind").count().collect()}
+    told = batch.summarize(session, out)
     data = {
-        "summary": batch.summarize(session, out),
+        "summary": told | {"balance": balanced(told)},
+        "logs": {word: listed(told["logs"][word]) for word in ("absent", "gaps")},
         "day": day,
+        "kinds": {kind: kinds[kind] for kind in KINDS if kind in kinds},
+        "totals": {
+            "anomalies": sum(kinds.values()),
+            "links": of_links.select("from", "to").distinct().count()
+            if len(links) >= LINKS_MAX
+            else len(links),
+            "balance": balance.count(),
+        },
         "sites": _sites(session, out, names, links),
         "links": links,
-        "anomalies": _rows(_anomalies(session, out, day).orderBy(*by_gravity()), ANOMALIES_MAX),
-        "balance": _rows(
-            _of_day(tables.read(session, out, "balance"), day).orderBy("closes", "server", "topic", "day"),
-            BALANCE_MAX,
-        ),
-        "routes": _worst_routes(session, out, day),
+        "anomalies": _rows(wrong.orderBy(*by_gravity()), ANOMALIES_MAX),
+        "balance": _rows(balance.orderBy("closes", "server", "topic", "day"), BALANCE_MAX),
+        "routes": worst_routes(session, out, _of_day(tables.read(session, out, "routes"), day), wrong),
     }
     return render(data)
 
@@ -72,13 +81,24 @@ def _rows(frame: DataFrame, most: int) -> list[dict[str, Any]]:
     return [row.asDict(recursive=True) for row in frame.limit(most).collect()]
 
 
-def _per_link(links: DataFrame) -> list[Any]:
-    """One row for each link over the days; the percentiles are those of the worst day."""
+def per_link(links: DataFrame) -> list[Any]:
+    """One row for each link over the days; the percentiles are those of the worst day.
+
+    lost, retries: of the days of which they are known, null where that is none; tried: attempts on those
+    days; unknown_days: how many the others are, of `days`.
+    """
     sums = ("messages", "bytes", "attempts", "lost", "retries", "duplicates", "loops", "timed")
     worst = ("delay_p50_us", "delay_p99_us", "raw_p50_us")
+    is_known = f.col("lost").isNotNull()
     return (
         links.groupBy("from", "to")
-        .agg(*(f.sum(name).alias(name) for name in sums), *(f.max(name).alias(name) for name in worst))
+        .agg(
+            *(f.sum(name).alias(name) for name in sums),
+            *(f.max(name).alias(name) for name in worst),
+            f.coalesce(f.sum(f.when(is_known, f.col("attempts"))), f.lit(0)).alias("tried"),
+            f.count_if(~is_known).alias("unknown_days"),
+            f.count("*").alias("days"),
+        )
         .orderBy(f.desc("messages"), "from", "to")
         .limit(LINKS_MAX)
         .collect()
@@ -108,43 +128,6 @@ def _sites(
                 "drift_ppm": clock.drift_ppm if clock else None,
             }
         )
-    return found
-
-
-def _worst_routes(session: SparkSession, out: str, day: str | None) -> list[dict[str, Any]]:
-    """The messages with anomalies, the gravest first, then the slowest."""
-    routes = _of_day(tables.read(session, out, "routes"), day)
-    wrong = _anomalies(session, out, day).where("smuid is not null")
-    grave = [row.smuid for row in wrong.orderBy(*by_gravity()).limit(ANOMALIES_MAX).collect()]
-    ranks = {smuid: rank for rank, smuid in enumerate(list(dict.fromkeys(grave))[:GRAVE_ROUTES_MAX])}
-    named = set(ranks)
-    slow = (
-        routes.where("last_delay_us is not null")
-        .orderBy(f.desc("last_delay_us"), "smuid")
-        .select("smuid")
-        .limit(SLOW_ROUTES_MAX)
-    )
-    named |= {row.smuid for row in slow.collect()}
-    chosen = routes.where(f.col("smuid").isin(*named)).withColumn("hops", f.slice("hops", 1, HOPS_SHOWN_MAX))
-    found = _rows(chosen.orderBy(f.desc_nulls_last("last_delay_us"), "smuid"), len(named)) if named else []
-    by_pattern = _by_pattern(session, out, [route["smuid"] for route in found]) if found else {}
-    for route in found:
-        route["by_pattern"] = by_pattern.get(route["smuid"], [])
-    return sorted(found, key=lambda route: ranks.get(route["smuid"], len(ranks)))
-
-
-def _by_pattern(session: SparkSession, out: str, smuids: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """By Smuid, the deliveries by patterns: server, subscription, pattern; some of very many."""
-    deliveries = tables.read(session, out, "deliveries").where(f.col("smuid").isin(*smuids))
-    place = f.row_number().over(Window.partitionBy("smuid").orderBy("server", "subscription", "pattern"))
-    shown = (
-        deliveries.where("pattern <> ''")
-        .withColumn("place", place)
-        .where(f.col("place") <= PATTERNS_SHOWN_MAX)
-    )
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in shown.select("smuid", "server", "subscription", "pattern").collect():
-        found.setdefault(row.smuid, []).append(row.asDict())
     return found
 
 

@@ -96,7 +96,7 @@ def routes(
     of struct `from`, `to`, attempt, crossing, kind, level, sent_us, received_us, acked_us, delay_raw_us,
     sent_at_us,
     received_at_us, delay_us, sent_logged, received_logged; copies: array of struct server, state, level,
-    begun_us, ended_us, ended, due, bytes, widened, whole, begun_again (in two records); delivered,
+    begun_us, ended_us, ended, due, bytes, widened, whole, settled, begun_again (in two records); delivered,
     committed: subscriptions, the second with those that were handed the message and acknowledge nothing;
     last_delay_us: from the first sending to the last first copy, by corrected clocks; asked: ONE or ALL, the
     receipt that was asked for, null for none or unknown; receipt_x, receipt_y; receipt_in_time: by its
@@ -141,9 +141,13 @@ def routes(
         f.coalesce(f.bool_or("receipt_in_time"), f.lit(False)).alias("receipt_in_time"),
         *(f.max(name).alias(name) for name in _MESSAGE_FIELDS),
     )
-    # A log that lost all records of a message is missing even where no other log tells of its copy.
-    silent = f.when(f.col("origin_known"), f.array()).otherwise(f.array(_origin()))
-    missing = f.array_sort(f.concat("unsure", silent.cast("array<string>")))
+    # A log that lost all records of a message is missing even where no other log tells of its copy. So is one
+    # that ends before a copy came which then went on from there. (Of a route that is cut the copy may be.)
+    silent = f.when(f.col("origin_known"), f.array()).otherwise(f.array(_origin())).cast("array<string>")
+    senders = f.when(~f.col("truncated"), f.transform("hops", lambda hop: hop["from"]))
+    copied = f.transform("copies", lambda copy: copy["server"])
+    unseen = f.array_except(f.coalesce(senders, silent), copied)
+    missing = f.array_sort(f.array_distinct(f.concat("unsure", silent, unseen)))
     return gathered.withColumns({"birth_us": born_us(), "missing": missing}).select(
         "smuid",
         "birth_us",
@@ -201,6 +205,7 @@ _COPY_FIELDS = (
     "bytes",
     "widened",
     "whole",
+    "settled",
     "begun_again",
 )
 _MESSAGE_FIELDS = ("topic", "one", "unguaranteed", "depth", "priority", "asked", "receipt_x", "receipt_y")

@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from routing.trace.journal import RouteStop, tree
+from routing.trace.journal import RouteStop, left_open, rejected, tree
+from routing.trace.summaries import counted, listed
 
 UNFOLDED_COLUMNS = 2_000
 UNKNOWN = "unknown"
@@ -76,11 +77,12 @@ def route_tree(route: dict[str, Any]) -> Tree:
             branch = shown.add(plain("how it came here is not known:"))
         _add(branch, root)
     for hop in loose:
-        shown.add(plain(_rejected(hop)))
-    if route["missing"]:
-        shown.add(plain("not known: what became of the copies at " + ", ".join(route["missing"])))
+        shown.add(plain(rejected(hop)))
+    for sentence in left_open(route):
+        shown.add(plain(sentence))
     if route["truncated"]:
-        shown.add(plain(f"only {len(route['hops'])} hops are shown; the table of hops has all"))
+        hops = counted(len(route["hops"]), "hop is", "hops are")
+        shown.add(plain(f"only {hops} shown; the table of hops has all"))
     if route["receipt_x"] is not None:
         shown.add(plain(f"receipt {route['receipt_x']}/{route['receipt_y']}; committed {route['committed']}"))
     return shown
@@ -92,7 +94,7 @@ def _add(branch: Tree, root: RouteStop) -> None:
         above, stop = waiting.pop()
         node = above.add(plain(_stop(stop)))
         for hop in stop.rejected:
-            node.add(plain(_rejected(hop)))
+            node.add(plain(rejected(hop)))
         waiting += [(node, following) for following in reversed(stop.onward)]
 
 
@@ -102,15 +104,10 @@ def _stop(stop: RouteStop) -> str:
         words.append(f"after {milliseconds(stop.arrival['delay_us'])}")
         if stop.arrival["attempt"] > 1:
             words.append(f"at attempt {stop.arrival['attempt']}")
-        if not stop.sure:
-            words.append("(only the Hops of a later record tell)")
+        if stop.doubt:
+            words.append(f"({stop.doubt})")
     words.append(stop.state or "its log is missing")
     return " ".join(words)
-
-
-def _rejected(hop: dict[str, Any]) -> str:
-    meaning = {"depth": "again, with more depth", "accepted": "handed back"}.get(hop["kind"], hop["kind"])
-    return f"-> {hop['to']} {meaning}"
 
 
 def summary(shown: Console, found: dict[str, Any], out: str) -> None:
@@ -118,43 +115,47 @@ def summary(shown: Console, found: dict[str, Any], out: str) -> None:
     messages, logs, balance = found["messages"], found["logs"], found["balance"]
     shown.print(
         plain(
-            f"{messages['total']:,} messages, {messages['complete']:,} routes complete, "
-            f"{messages['partial']:,} in part (logs missing), days {', '.join(found['days'])}"
+            f"{counted(messages['total'], 'message')}, {counted(messages['complete'], 'route')} complete, "
+            f"{messages['partial']:,} in part (logs missing)"
+            + (f", days {', '.join(found['days'])}" if found["days"] else "")
         )
     )
     shown.print(
-        plain(f"{logs['records']:,} records of {logs['servers']} servers, {logs['missing'] or 0:,} missing")
+        plain(
+            f"{counted(logs['records'], 'record')} of {counted(logs['servers'], 'server')},"
+            f" {logs['missing'] or 0:,} missing"
+        )
     )
     if found["earlier"]:
-        shown.print(plain(f"{found['added']:,} of these records are new, the others are of earlier runs"))
+        shown.print(plain(f"new of these: {found['added']:,}; the others are of earlier runs"))
     for word, what in (
         ("absent", "no log of"),
         ("gaps", "gaps in the log of"),
         ("no_heartbeat", "no heartbeat of"),
     ):
         if logs[word]:
-            shown.print(plain(f"{what} {', '.join(logs[word])}"))
+            shown.print(plain(f"{what} {listed(logs[word])}"))
     aside = found["aside"]
     for reason, count in aside["reasons"].items():
-        shown.print(plain(f"{count:,} lines set aside: {reason}"))
+        shown.print(plain(f"{counted(count, 'line')} set aside: {reason}"))
     if aside["damaged"]:
-        shown.print(plain("changed since they were closed: " + ", ".join(aside["damaged"])))
+        shown.print(plain("changed since they were closed, or not whole: " + listed(aside["damaged"])))
     if aside["servers"]:
-        shown.print(plain("of servers " + ", ".join(f"{name} ({n})" for name, n in aside["servers"].items())))
-    known = {name: count for name, count in balance.items() if name != "closes" and count}
-    shown.print(
-        plain(
-            "balance: "
-            + ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in known.items())
-            + ("; closes" if balance["closes"] else "; does not close")
+        shown.print(plain("of servers " + listed([f"{name} ({n})" for name, n in aside["servers"].items()])))
+    if balance["closes"] is None:
+        shown.print(plain("balance: no copies"))
+    else:
+        known = {name: count for name, count in balance.items() if name != "closes" and count}
+        shown.print(
+            plain(
+                "balance: "
+                + ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in known.items())
+                + ("; closes" if balance["closes"] else "; does not close")
+            )
         )
-    )
-    shown.print(
-        plain(
-            "held copies, as the servers state them: "
-            + ", ".join(f"{word} {count}" for word, count in found["holdings"].items())
-        )
-    )
+    if found["holdings"]:
+        stated = ", ".join(f"{word} {count}" for word, count in found["holdings"].items())
+        shown.print(plain(f"held copies, as the servers state them: {stated}"))
     if found["anomalies"]:
         shown.print(
             plain(

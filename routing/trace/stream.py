@@ -33,6 +33,7 @@ def lines(session: SparkSession, logs: str) -> DataFrame:
         .option("recursiveFileLookup", True)
         .option("pathGlobFilter", files.LOG_NAMES)
         .option("maxFilesPerTrigger", FILES_AT_ONCE)
+        .option("ignoreCorruptFiles", True)
         .text(logs)
         .select(f.col("_metadata.file_path").alias("file"), "value")
     )

@@ -123,9 +123,13 @@ def read(session: SparkSession, out: str, name: str) -> DataFrame:
     if name in _OF_EARLIER:
         reader = reader.schema(_OF_EARLIER[name])
     try:
-        return together(reader.parquet(path(out, name)))
+        found = together(reader.parquet(path(out, name)))
     except AnalysisException as error:
         raise NoTable(f"{out} has no table {name}: run smqpd trace run first") from error
+    # where the columns are stated, what a run that failed has left would pass for a table without a row
+    if name in _OF_EARLIER and not _has_a_day(session, path(out, name)):
+        raise NoTable(f"{out} has no table {name}: run smqpd trace run first")
+    return found
 
 
 def _columns(name: str, written: t.StructType) -> t.StructType:

@@ -1,16 +1,18 @@
 """Whether the trace jobs accuse falsely, where simulated sites kept every promise and logs are missing.
 
     python -m tests.bench.accusations [--seeds 50] [--first 0] [--at-once 50] [--in-turn] [--keep DIR]
-                                      [--profile all|ways] [--cases 0:0 0:1 0.01:0 0.1:1 0.3:2]
+                                      [--profile all|ways] [--cases 0:0 0.1:1 0:0:early 0:1:late,anew,parts]
 
 Each seed is simulated (`tests.sim`: kills, power cuts, clocks that are set), and its logs are read once for
-each case, a share of missing records and a number of sites without a log, under names of their own (with
-`--in-turn` for one case, the next seed for the next one). Those of `--at-once` seeds are read in one run of
-the jobs: sites of different seeds never meet. A promise that the simulation saw kept and the jobs call broken
-is a false accusation; so is a copy that is said to be finished or held and was not, and a hop that no log
-tells of. Into the same logs once more faults are planted (`tests.bench.planted`), which are to be found where
-the logs that prove them are all there. After each run of the jobs the counts so far are printed, and what was
-said wrongly or overlooked, for which it exits with 1.
+each case, under names of their own (with `--in-turn` for one case, the next seed for the next one): a share
+of missing records, a number of sites without a log, and what else befell the logs (`tests.bench.spoiled`):
+they end early, as those that were fetched before others, or begin late; sites were installed anew or
+restored; the files were given in two runs. Those of `--at-once` seeds are read in one run of the jobs: sites
+of different seeds never meet. A promise that the simulation saw kept and the jobs call broken is a false
+accusation; so is a copy that is said to be finished or held and was not, and a hop that no log tells of. Into
+the same logs once more faults are planted (`tests.bench.planted`), which are to be found where the logs that
+prove them are all there. After each run of the jobs the counts so far are printed, and what was said wrongly
+or overlooked, for which it exits with 1.
 """
 
 import argparse
@@ -32,6 +34,7 @@ from routing.fate import judge
 from routing.hop_words import BEGINS, REFUSES
 from routing.hops import HopRecord
 from tests.bench.planted import Fault, plant
+from tests.bench.spoiled import Case, Left, spoiled
 from tests.sim.machine import WALL_BEGINS_S
 from tests.sim.scenario import Profile
 from tests.sim.simulation import Outcome, simulate
@@ -39,10 +42,6 @@ from tests.support.fates import balance_state
 
 SITES_MAX: Final = 6
 NOW_US: Final = int(WALL_BEGINS_S + 86_400) * 1_000_000
-SITE: Final = re.compile(rb'(?<=[",@])s(\d\d)(?=[",/@])')
-FILES_MISSING: Final = 0.2
-"""Of logs that lose records, the share that loses a file as well."""
-
 HEAP_BYTES: Final = 4 << 30
 
 MINUTE_S: Final = 60.0
@@ -63,10 +62,7 @@ ACCUSE: Final = (
 
 FAR_S: Final = 3600.0
 
-Case = tuple[float, int]
-"""A share of the records that is missing, and a number of sites without a log."""
-
-WHOLE: Final[Case] = (0.0, 0)
+WHOLE: Final = Case()
 """The case in which nothing is missing."""
 
 
@@ -102,11 +98,14 @@ class Truth:
                 self.hops.add((record.smuid, record.peer, record.server))
             elif record.event == "forwarded":
                 self.hops.add((record.smuid, record.server, record.peer))
-        self.states = {
-            copy: balance_state(judge(sorted(of_it, key=lambda record: record.record), None))
-            for copy, of_it in records.items()
-            if any(record.event in BEGINS for record in of_it)
-        }
+        self._records = records
+
+    def state(self, smuid: str, server: str, until: int) -> str | None:
+        """Of the copy, as its server's log has it up to a record; None where it has not begun by then."""
+        of_it = [record for record in self._records[smuid, server] if record.record <= until]
+        if not any(record.event in BEGINS for record in of_it):
+            return None
+        return balance_state(judge(sorted(of_it, key=lambda record: record.record), None))
 
     def has_jumped(self, server: str, jump: ClockSet, doubt_s: float) -> bool:
         """Whether it was set by as much, at once or step by step, at the time or in the hours before."""
@@ -123,46 +122,20 @@ class Truth:
         return False
 
 
-def spoiled(
-    logs: Path, out: Path, prefix: str, missing: float, absent: int, chance: random.Random
-) -> set[str]:
-    """The logs of a seed with other names for its sites, and without some of what they hold.
+class Told(NamedTuple):
+    """What is true of the logs of one seed in one case, and how far they go."""
 
-    Returns the sites (by their own names) whose logs are all there.
-    """
-    intact = set()
-    sites = sorted(path for path in logs.iterdir() if path.is_dir())
-    for site in sorted(chance.sample(sites, max(len(sites) - absent, 1))):
-        files = sorted(site.glob("hops-*.jsonl"), key=lambda path: int(path.stem.rpartition("-")[2]))
-        before = files.copy()
-        if missing and len(files) > 1 and chance.random() < FILES_MISSING:
-            # not the last one: what is held is held at the end of what was read
-            files.remove(chance.choice(files[:-1]))
-        lost = 0
-        for path in files:
-            # without the closing lines: the checksums are those of other names
-            lines = [
-                line
-                for line in path.read_bytes().splitlines(keepends=True)
-                if not line.startswith(b'{"event":"closed"')
-            ]
-            kept = [SITE.sub(prefix.encode() + rb"s\1", line) for line in lines if chance.random() >= missing]
-            lost += len(lines) - len(kept)
-            (out / prefix).mkdir(exist_ok=True)
-            name = path.name.replace(f"hops-{site.name}-", f"hops-{prefix}{site.name}-")
-            (out / prefix / name).write_bytes(b"".join(kept))
-        if not lost and files == before:
-            intact.add(site.name)
-    return intact
+    truth: Truth
+    left: Left
 
 
-def accusations(session: Any, out: str, truths: dict[str, Truth]) -> Iterator[str]:
+def accusations(session: Any, out: str, truths: dict[str, Told]) -> Iterator[str]:
     """Each false one, in words; `truths` by prefix of the names."""
     from routing.trace import tables
 
     def own(name: str) -> tuple[Truth, str]:
         prefix, _, rest = name.partition("s")
-        return truths[prefix], f"s{rest}"
+        return truths[prefix].truth, f"s{rest}"
 
     # of faults that were planted, and of all that follows from them, see `overlooked`
     simulated = "not startswith(server, 'p')"
@@ -176,7 +149,8 @@ def accusations(session: Any, out: str, truths: dict[str, Truth]) -> Iterator[st
     known = said.join(logs, "server").where("not handed or ended_last_record >= complete_from")
     for row in known.collect():
         truth, server = own(row.server)
-        true = truth.states.get((own(row.smuid)[1], server))
+        until = truths[row.server.partition("s")[0]].left.until
+        true = truth.state(own(row.smuid)[1], server, until[server])
         if true is not None and true != row.state:
             yield f"copy called {row.state}, was {true}: {row.smuid} at {row.server}"
     for row in (
@@ -252,7 +226,7 @@ def judged(
 
     logs, out = directory / "logs", str(directory / "tables")
     logs.mkdir(parents=True)
-    truths: dict[str, Truth] = {}
+    truths: dict[str, Told] = {}
     planted: dict[str, list[Fault]] = {}
     for seed in seeds:
         kept, broken = directory / f"seed-{seed}", directory / f"broken-{seed}"
@@ -262,18 +236,20 @@ def judged(
             continue
         truth = Truth(outcome, kept)
         faults = plant(kept, broken, random.Random(f"{seed} faults"))
-        for number, (missing, absent) in enumerate(cases):
+        for number, case in enumerate(cases):
             if in_turn and number != seed % len(cases):
                 continue
             prefix = f"n{seed}v{number}"
-            truths[prefix] = truth
-            spoiled(kept, logs, prefix, missing, absent, random.Random(f"{seed} {number}"))
+            truths[prefix] = Told(truth, spoiled(kept, logs, prefix, case, random.Random(f"{seed} {number}")))
             prefix = f"p{seed}v{number}"
-            intact = spoiled(broken, logs, prefix, missing, absent, random.Random(f"{seed} {number}"))
-            planted[prefix] = [fault for fault in faults if fault.proven_by <= intact]
-    summary = batch.run(session, [str(logs)], out, now_us=NOW_US)
+            left = spoiled(broken, logs, prefix, case, random.Random(f"{seed} {number}"))
+            planted[prefix] = [fault for fault in faults if fault.proven_by <= left.intact]
+    for part in sorted(logs.iterdir()):
+        summary = batch.run(session, [str(part)], out, now_us=NOW_US)
     whole = {
-        prefix: truth for prefix, truth in truths.items() if cases[int(prefix.rpartition("v")[2])] == WHOLE
+        prefix: told.truth
+        for prefix, told in truths.items()
+        if cases[int(prefix.rpartition("v")[2])] == WHOLE
     }
     said = Counter({"logs": len(truths)} | summary["messages"] | summary["anomalies"])
     said.update(f"planted: {fault.kind}" for faults in planted.values() for fault in faults)
@@ -294,7 +270,7 @@ def main() -> int:
     parser.add_argument("--in-turn", action="store_true", help="of the cases each seed has one")
     parser.add_argument("--keep", metavar="DIR", help="leave the logs and the tables there")
     chosen = parser.parse_args()
-    cases = [(float(share), int(sites)) for share, _, sites in (case.partition(":") for case in chosen.cases)]
+    cases = [Case.parse(case) for case in chosen.cases]
 
     from routing.trace.session import open_session
 

@@ -83,7 +83,11 @@ Free = Callable[[str], bool]
 
 
 def _lose(logs: Logs, is_free: Free, chance: random.Random) -> Fault | None:
-    """A copy that was acknowledged, between two others of its link, is in no record of its server."""
+    """A copy that was acknowledged, between two others of its link, is in no record of its server.
+
+    No receipt says that it was there.
+    """
+    counted = {r["smuid"] for site in logs.files for r in logs.of(site) if r["event"] == "receipt"}
     links: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for site in logs.whole:
         for record in logs.of(site):
@@ -97,7 +101,8 @@ def _lose(logs: Logs, is_free: Free, chance: random.Random) -> Fault | None:
         found += [
             (site, peer, known[i]["smuid"])
             for i in range(1, len(known) - 1)
-            if _all(known[i], is_free) and stamps[i - 1] != stamps[i] != stamps[i + 1]
+            if _all(known[i], is_free) and known[i]["smuid"] not in counted
+            if stamps[i - 1] != stamps[i] != stamps[i + 1]
         ]
     if not found:
         return None
@@ -144,6 +149,11 @@ def _loop(logs: Logs, is_free: Free, chance: random.Random) -> Fault | None:
     came = _coming(logs, end)
     loop = {k: end[k] for k in KEPT if k in end} | {"event": "loop", "peer": came["peer"], "attempt": 9}
     logs.insert(end, loop | {"hops": [*came["hops"], end["server"], came["peer"]]})
+    # its sender's log goes on to the answer
+    last = logs.of(came["peer"])[-1]
+    basis = {k: end[k] for k in KEPT if k in end} | {"server": came["peer"], "boot": last["boot"]}
+    answer = {"event": "forwarded", "peer": end["server"], "attempt": 9, "outcome": "loop"}
+    logs.insert(last, basis | answer | {"time_us": last["time_us"]})
     return Fault("looped", end["smuid"], frozenset((end["server"], came["peer"])))
 
 

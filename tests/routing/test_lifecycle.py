@@ -1,5 +1,6 @@
 """The table of a copy's life alone, judged by what routing contract 5 says of who may have a message."""
 
+from collections.abc import Callable
 from typing import get_args
 
 import pytest
@@ -7,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from routing import copy_events
 from routing.copy_states import DUE_TO_NOBODY, TRANSITIONS, CopyEvent, CopyState, state_of
-from routing.lifecycle import advance
 from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from tests.support.examples import examples
 
@@ -19,6 +20,29 @@ IN_STATE: dict[CopyState, int] = {
     "left": EXPIRED,
     "ended": GONE,
 }
+
+
+HAPPENS: dict[CopyEvent, Callable[[Entry], bool | None]] = {
+    "joined": copy_events.joined,
+    "sent": copy_events.sent,
+    "destined": copy_events.destined,
+    "settled": copy_events.settled,
+    "done": copy_events.done,
+    "undone": copy_events.undone,
+    "answered": copy_events.answered,
+    "arrived": copy_events.arrived,
+    "returned": copy_events.returned,
+}
+
+
+def happen(entry: Entry, event: CopyEvent, received: int = 0) -> bool:
+    """Have something happen to a copy; whether it has ended, as is told."""
+    if event == "timed out":
+        return copy_events.timed_out(entry, received)
+    if event == "taken away":
+        copy_events.taken_away(entry)
+        return True
+    return bool(HAPPENS[event](entry))
 
 
 def copy(flags: int, due: int) -> Entry:
@@ -34,12 +58,12 @@ def test_what_cannot_happen_is_refused_and_changes_nothing(state: CopyState, eve
         after, more = TRANSITIONS[state][event]
         if after == "as before":
             after = state_of(copy(IN_STATE[state] & ~GONE, 2).flags)
-        ended = advance(entry, event, left_to=5)
+        ended = happen(entry, event, received=5)
         assert (state_of(entry.flags), entry.due) == (after, 5 if event == "timed out" else 2 + more)
         assert ended == (after == "ended")
     else:
         with pytest.raises(KeyError):
-            advance(entry, event)
+            happen(entry, event)
         assert (state_of(entry.flags), entry.due) == (state, 2)
 
 
@@ -48,7 +72,16 @@ def test_without_anyone_due_only_what_is_kept_for_late_subscribers_goes_on(state
     assert DUE_TO_NOBODY[state] == ("kept" if state == "kept" else "ended")
     if "done" in TRANSITIONS[state]:
         entry = copy(IN_STATE[state], 1)
-        assert advance(entry, "done") == (state != "kept")
+        assert happen(entry, "done") == (state != "kept")
+
+
+@pytest.mark.parametrize("happens", [copy_events.taken_back, copy_events.arrived_by_answer])
+def test_what_others_are_counted_besides_cannot_end_a_copy(happens: Callable[[Entry], None]) -> None:
+    entry = copy(0, 2)
+    happens(entry)
+    assert (state_of(entry.flags), entry.due) == ("to all", 1)
+    with pytest.raises(AssertionError):
+        happens(entry)
 
 
 class Life(RuleBasedStateMachine):
@@ -72,10 +105,10 @@ class Life(RuleBasedStateMachine):
         self.copy = copy(flags, 1 if self.one else subscriptions)
         for _ in range(0 if self.one else peers):
             self.send()
-        self.told_ended = [advance(self.copy, "settled")]
+        self.told_ended = [happen(self.copy, "settled")]
 
-    def _advance(self, event: CopyEvent, left_to: int = 0) -> None:
-        self.told_ended.append(advance(self.copy, event, left_to))
+    def _happen(self, event: CopyEvent, received: int = 0) -> None:
+        self.told_ended.append(happen(self.copy, event, received))
 
     def _must_be_held(self) -> bool:
         """Contract 5, How long; and a message is its reader's once it has said RECEIVED."""
@@ -101,11 +134,11 @@ class Life(RuleBasedStateMachine):
         if self.one:
             self.unfinished.add(name)  # who takes one may come at any time
         elif self.timeout != "none stated" and not self.over:
-            self._advance("joined")
+            self._happen("joined")
             self.unfinished.add(name)
         else:
             with pytest.raises(KeyError):
-                advance(self.copy, "joined")
+                happen(self.copy, "joined")
 
     @precondition(lambda self: self._must_be_held())
     @rule(index=st.integers(0, 9))
@@ -121,7 +154,7 @@ class Life(RuleBasedStateMachine):
         """Committed, buried, or given up with its subscription."""
         may = self._those_who_may_finish()
         if may and not (self.one and self.received and may[index % len(may)] not in self.received):
-            self._advance("done")
+            self._happen("done")
             self.unfinished.discard(may[index % len(may)])
             self.finished_by_one = self.one
 
@@ -131,8 +164,8 @@ class Life(RuleBasedStateMachine):
         """A commit that could not be stored leaves the copy as it was, also where it was the last."""
         if self._those_who_may_finish():
             before = state_of(self.copy.flags)
-            advance(self.copy, "done")
-            assert not advance(self.copy, "undone")
+            happen(self.copy, "done")
+            assert not happen(self.copy, "undone")
             assert state_of(self.copy.flags) == before
 
     @precondition(lambda self: self._must_be_held())
@@ -141,7 +174,7 @@ class Life(RuleBasedStateMachine):
         """It goes to the next, and after its timeout to nobody."""
         if has := sorted(self.received & self.unfinished):
             self.received.discard(has[index % len(has)])
-            self._advance("returned")
+            self._happen("returned")
 
     # -- peers -------------------------------------------------------------------------------------
 
@@ -151,23 +184,23 @@ class Life(RuleBasedStateMachine):
         """To one more peer: in mode ALL, and not after the timeout."""
         if self.one or self.over:
             with pytest.raises(KeyError):
-                advance(self.copy, "sent")
+                happen(self.copy, "sent")
         else:
             self.peers.add(f"p{self.named}")
             self.named += 1
-            advance(self.copy, "sent")
+            happen(self.copy, "sent")
 
     @precondition(lambda self: self._must_be_held() and self.peers)
     @rule()
     def a_peer_answers(self) -> None:
         self.peers.pop()
-        self._advance("answered")
+        self._happen("answered")
 
     @precondition(lambda self: self._must_be_held() and self.one and not self.over and not self.received)
     @rule()
     def another_site_has_it(self) -> None:
         self.finished_by_one = True
-        self._advance("done")
+        self._happen("done")
 
     # -- time and operators ------------------------------------------------------------------------
 
@@ -177,19 +210,19 @@ class Life(RuleBasedStateMachine):
         """Stated, or the day that a message of mode ALL waits at most."""
         if not (self.one and self.timeout == "none stated"):
             self.over = True
-            self._advance("timed out", left_to=len(self.received & self.unfinished))
+            self._happen("timed out", received=len(self.received & self.unfinished))
 
     @precondition(lambda self: self._must_be_held())
     @rule()
     def it_is_removed(self) -> None:
         self.removed = True
-        self._advance("taken away")
+        self._happen("taken away")
 
     @precondition(lambda self: not self._must_be_held())
     @rule(event=st.sampled_from([event for event in get_args(CopyEvent) if event != "undone"]))
     def nothing_happens_to_what_has_ended(self, event: CopyEvent) -> None:
         with pytest.raises(KeyError):
-            advance(self.copy, event)
+            happen(self.copy, event)
 
     # -- promises ----------------------------------------------------------------------------------
 

@@ -264,8 +264,12 @@ def handed_to_one_that_had_it(logs: WrittenLogs, name: str) -> None:
 
 
 def receipt_of_what_was_never_read(logs: WrittenLogs, name: str) -> None:
-    logs.write("a", "published", name, due=1, receipt="ALL")
-    logs.write("a", "receipt", name, receipt="1/1")
+    """One of two has it, and the other subscription has ended."""
+    reader = {"subscription": f"{READER}0@a", "attempt": 1}
+    logs.write("a", "published", name, due=2, receipt="ALL")
+    logs.write("a", "committed", name, **reader)
+    logs.write("a", "returned", name, subscription=f"{READER}1@a", attempt=1, final=True)
+    logs.write("a", "receipt", name, receipt="2/2")
 
 
 def commit_in_a_gap(logs: WrittenLogs, name: str) -> None:
@@ -413,7 +417,7 @@ def written() -> list[HopRecord]:
         logs.write(server, "heartbeat")
     for name, happens in SCENARIOS.items():
         happens(logs, smuid(name, ORIGINS.get(name, "a")))
-    held = {"a": 4, "b": 2, "c": 2}
+    held = {"a": 3, "b": 2, "c": 2}
     for server in ("a", "b", "c", "torn", "back"):
         logs.write(server, "heartbeat", held=held.get(server, 0))
     return logs.records

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -9,7 +10,8 @@ import msgspec
 from routing.hops import HopRecord
 
 READER: Final = "reader:main"
-ANSWERED: Final = {"outcome": "accepted", "sent_us": 1, "peer_received_us": 2, "peer_sent_us": 3}
+_STAMPS: Final = {"sent_us": 1, "peer_received_us": 2, "peer_sent_us": 3}
+ANSWERED: Final[dict[str, Any]] = {"outcome": "accepted", **_STAMPS}
 """What a `forwarded` record of a copy that a peer has taken says of its answer."""
 
 
@@ -43,6 +45,13 @@ class WrittenLogs:
     def lose(self, server: str) -> None:
         """The next record of this server is missing."""
         self.last[server] += 1
+
+    def save(self, directory: Path, server: str) -> None:
+        """As one closed file, without its closing line."""
+        directory.mkdir(parents=True)
+        of_it = [record for record in self.records if record.server == server]
+        name = f"hops-{server}-{of_it[0].boot}-{of_it[0].record}-{of_it[-1].record}.jsonl"
+        (directory / name).write_bytes(msgspec.json.Encoder().encode_lines(of_it))
 
     def hand_over(self, smuid: str, sender: str, receiver: str, *hops: str, **fields: Any) -> None:
         """A copy of mode ONE goes from one server to another, which answers."""

@@ -128,7 +128,8 @@ class _MemoryTransport:
                 del self._network.handlers[self._name]
 
     def refusal(self, secured: Secured) -> str | None:
-        return "its certificate is revoked" if secured.name in self._network.distrusted else None
+        distrusted = secured.name in self._network.distrusted
+        return f"the certificate of {secured.name} is revoked" if distrusted else None
 
     def explain(self, error: trio.BrokenResourceError) -> str:
         return "the connection was lost"

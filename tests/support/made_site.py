@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 from daemon.accounts.accounts_editor import edit
 from daemon.configuration.discovery import Installed
 from daemon.settings import SiteSettings
-from daemon.site.directory import ADMIN, MadeSite, make_site
+from daemon.site.admin_login import ADMIN
+from daemon.site.directory import MadeSite, make_site
 from daemon.site.state_mark import make_state
 from daemon.system import private_files
 from tests.support.installed import checkout_plugins

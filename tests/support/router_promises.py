@@ -282,7 +282,7 @@ class ObservedSite(RuleBasedStateMachine):
             groups = holder.groups.groups if holder.groups is not None else ()
             assert all(group.owner is holder for group in groups)
 
-    def _groups(self) -> Iterator[tuple[str, Group]]:
+    def _groups(self) -> Iterator[tuple[str, Group[Subscription]]]:
         for topic in self.state.topics.values():
             if isinstance(topic.shared, GroupedQueue):
                 yield from ((topic.name, group) for group in topic.shared.groups())

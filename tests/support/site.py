@@ -2,8 +2,8 @@
 
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import trio
@@ -19,6 +19,7 @@ from daemon.operating.operations import Actor
 from daemon.operations.site import SiteOperations
 from daemon.settings import Limits, QueueSettings, Settings, SiteSettings
 from daemon.system.mishaps import Mishaps
+from routing.errors import Refusal
 from routing.quotas import Quotas
 from routing.rights import Operating
 from tests.support.new_store import put_store
@@ -37,6 +38,16 @@ ACCOUNTS = {
     "dan": {"subscribe": ["*.open"]},
 }
 OPERATORS = {"ada": "change", "dan": "look"}
+
+
+@contextmanager
+def counted_as_a_login() -> Iterator[None]:
+    """As a site counts logins that are refused."""
+    try:
+        yield
+    except Refusal as refusal:
+        refusal.counted = True
+        raise
 
 
 class BrokerSite:
@@ -85,12 +96,14 @@ class BrokerSite:
         return self.broker.metrics
 
     async def authenticate(self, account: str, password: str, remote: str, *, protocol: str = "") -> Identity:
-        return await self.broker.accounts.authenticate(account, password, remote)
+        with counted_as_a_login():
+            return await self.broker.accounts.authenticate(account, password, remote)
 
     async def authenticate_token(
         self, token: str, remote: str, *, protocol: str = ""
     ) -> tuple[Identity, str]:
-        return await self.broker.accounts.authenticate_token(token, remote)
+        with counted_as_a_login():
+            return await self.broker.accounts.authenticate_token(token, remote)
 
     def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> BrokerSession:
         self.opened.set()

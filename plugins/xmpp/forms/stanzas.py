@@ -7,6 +7,7 @@ more exact one of XEP-0060, which is named here as `pubsub`.
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
+from daemon.frontend import CONFLICT
 from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB_ERRORS, STANZA_ERRORS
 from plugins.xmpp.wire.serializer import escape_attribute, is_sendable
 from routing.errors import SUBSCRIPTIONS, Refusal
@@ -29,6 +30,7 @@ class StanzaError(Exception):
         pubsub: condition of XEP-0060 that says more; "" for none.
         feature: of `pubsub` = `unsupported`, the feature's name.
         children: sent back in front of the error.
+        refusal: what the metrics count, where the condition does not say it.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class StanzaError(Exception):
         pubsub: str = "",
         feature: str = "",
         children: tuple[Element, ...] = (),
+        refusal: Refusal | None = None,
     ) -> None:
         super().__init__(text or condition)
         self.condition = condition
@@ -48,7 +51,31 @@ class StanzaError(Exception):
         self.pubsub = pubsub
         self.feature = feature
         self.children = children
+        self.refusal = refusal
 
+    @property
+    def as_refusal(self) -> Refusal | None:
+        """What the metrics count; None where an error of ours is all that there is to tell."""
+        if self.refusal is None and self.condition in _CODES:
+            self.refusal = Refusal(_CODES[self.condition], self.text)
+        return self.refusal
+
+
+_CODES: Final = {
+    "bad-request": Refusal.BAD_COMMAND,
+    "conflict": CONFLICT,
+    "feature-not-implemented": Refusal.BAD_COMMAND,
+    "forbidden": Refusal.FORBIDDEN,
+    "item-not-found": Refusal.NOT_FOUND,
+    "not-acceptable": Refusal.BAD_HEADER,
+    "not-allowed": Refusal.FORBIDDEN,
+    "not-authorized": Refusal.FORBIDDEN,
+    "policy-violation": Refusal.TOO_MANY,
+    "resource-constraint": Refusal.TOO_MANY,
+    "service-unavailable": Refusal.NOT_AVAILABLE,
+    "unexpected-request": Refusal.NOT_SUBSCRIBED,
+}
+"""What the front end itself refuses with each condition, as the code that comes nearest."""
 
 _REFUSALS: Final = {
     Refusal.BAD_HEADER: ("bad-request", "modify", ""),
@@ -71,7 +98,7 @@ def from_refusal(refusal: Refusal) -> StanzaError:
     condition, kind, pubsub = _REFUSALS.get(refusal.code, ("undefined-condition", "cancel", ""))
     if refusal.code == Refusal.TOO_MANY and refusal.subject != SUBSCRIPTIONS:
         pubsub = ""
-    return StanzaError(condition, kind, refusal.text, pubsub=pubsub)
+    return StanzaError(condition, kind, refusal.text, pubsub=pubsub, refusal=refusal)
 
 
 def unsupported(feature: str) -> StanzaError:

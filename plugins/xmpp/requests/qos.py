@@ -200,7 +200,7 @@ def _count(service: ServicePort, client: AskingClient) -> None:
     try:
         client.session.hold_now(service.memory_of(client.jid))
     except Refusal as refusal:
-        raise StanzaError("resource-constraint", "wait", refusal.text) from None
+        raise StanzaError("resource-constraint", "wait", refusal.text, refusal=refusal) from None
 
 
 def _forget(service: ServicePort, client: AskingClient, msg_id: str) -> None:

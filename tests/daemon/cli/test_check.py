@@ -2,12 +2,14 @@
 
 import json
 import re
+import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from daemon.certificates.authority import Authority
+from daemon.control.client import short_path
 from tests.support.keys import write_keys
 from tests.support.process import daemon
 from tests.support.running import RunningSite, message
@@ -43,6 +45,17 @@ async def test_a_site_that_does_not_run_is_critical_and_wrong_usage_unknown(site
     assert (await checked(site, "certificates"))[0] == UNKNOWN
 
 
+async def test_a_site_that_hangs_is_critical_in_time(site: RunningSite) -> None:
+    state = site.config.parent / "state"
+    with socket.socket(socket.AF_UNIX) as hanging:
+        with short_path(state) as path:
+            hanging.bind(path)
+        hanging.listen()
+        for check in (["site"], ["links"], ["topic", "work"], ["store"], ["clock"]):
+            code, text = await checked(site, *check, "-t", "0.2")
+            assert (code, text) == (CRITICAL, f"no daemon answers in {state}: it takes longer than 0.2 s")
+
+
 async def test_a_site_that_runs_well_is_ok(site: RunningSite) -> None:
     async with daemon(site.config):
         code, text = await checked(site, "site")
@@ -61,7 +74,7 @@ async def test_a_site_that_runs_well_is_ok(site: RunningSite) -> None:
 
 async def test_a_topic_is_judged_by_depth_age_and_who_consumes(site: RunningSite) -> None:
     async with daemon(site.config), site.eve() as eve:
-        assert await checked(site, "topic", "work") == (OK, "work holds 0 messages, the oldest 0 ms old")
+        assert await checked(site, "topic", "work") == (OK, "nothing is known of work")
         for _ in range(3):
             await eve.publish("work", message(b"x", delivery="ONE"))
         assert (await checked(site, "topic", "work", "-w", "4"))[0] == OK
@@ -73,6 +86,11 @@ async def test_a_topic_is_judged_by_depth_age_and_who_consumes(site: RunningSite
         assert (await checked(site, "topic", "work", "--subscribed"))[0] == OK
         await eve.give_back([await anext(eve)], outcome="rejected", reason="no good")
         assert await checked(site, "topic", "work") == (WARNING, "1 dead letters of work")
+        await eve.unsubscribe("work")
+        await site.asked("topic", "purge", "work", "--yes")
+        assert (await site.command("topic", "show", "work"))[0] == 1, "it is forgotten"
+        assert await checked(site, "topic", "work") == (WARNING, "1 dead letters of work")
+        assert (await checked(site, "topic", "worc"))[1] == "nothing is known of worc"
 
 
 async def test_certificates_are_judged_by_the_days_that_are_left(site: RunningSite, tmp_path: Path) -> None:

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 import typer
+from rich import markup
 
 from daemon.accounts.accounts_file import read_accounts
 from daemon.accounts.passwords import verify_password
+from daemon.cli import ping
 from daemon.cli.command_tree import build_app
 from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
@@ -142,6 +144,33 @@ def test_an_init_that_fails_leaves_what_was_there_and_nothing_else(smqpd: Shell,
     assert sorted(path.name for path in (tmp_path / "s").rglob("*")) == ["keys", "site.key", "smqpd.id"]
 
 
+def test_an_interrupted_ping_says_what_it_has_found_and_that_it_was_interrupted(
+    site: Path, smqpd: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    answered = ping.PingResult(number=1, round_trip_s=0.001, hops=("a.example",))
+    monkeypatch.setattr(ping, "_probe", lambda *_: answered)
+    monkeypatch.setattr("time.sleep", interrupt)
+    assert smqpd("ping", "a.example") == 130
+    assert "1 sent, 1 answered" in smqpd.out
+
+
+def test_nothing_of_the_help_is_taken_for_markup() -> None:
+    helps = list(_helps(typer.main.get_command(build_app()), "smqpd"))
+    assert len(helps) > 200
+    assert [(where, text) for where, text in helps if markup.render(text).plain != text] == []
+
+
+def _helps(command: Any, where: str) -> Iterator[tuple[str, str]]:
+    yield where, command.help or ""
+    for parameter in command.params:
+        yield f"{where} {parameter.name}", getattr(parameter, "help", None) or ""
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _helps(inner, f"{where} {name}")
+
+
 def test_help_names_values_as_people_do_and_flags_without(smqpd: Shell) -> None:
     for words in _commands(typer.main.get_command(build_app())):
         assert smqpd(*words, "--help") == 0
@@ -191,6 +220,30 @@ def test_a_password_comes_from_a_file_or_is_made(site: Path, smqpd: Shell, tmp_p
     assert smqpd("account", "passwd", "ann", "--generate") == 0
     password = smqpd.out.removeprefix("Password: ").splitlines()[0]
     assert verify_password(password, read_accounts(site / "accounts.toml")["ann"].password)
+
+
+def test_the_login_for_commands_on_this_machine_has_the_password_of_its_account(
+    site: Path, smqpd: Shell
+) -> None:
+    login = site / "keys" / "admin.toml"
+    before = tomllib.loads(login.read_text())
+    assert smqpd("account", "passwd", "admin", stdin="another one\n") == 0
+    assert "keys/admin.toml has it" in smqpd.out
+    assert tomllib.loads(login.read_text()) == before | {"password": "another one"}
+    assert login.stat().st_mode & 0o777 == 0o600
+    login.unlink()
+    smqpd("account", "add", "ann", "--generate")
+    assert smqpd("account", "passwd", "ann", stdin="secret\n") == 0
+    assert not login.exists()
+    assert "admin.toml" not in smqpd.out
+    config = site / "smqpd.toml"
+    config.write_text(config.read_text().replace("127.0.0.1:", "[::]:"))
+    assert smqpd("account", "passwd", "admin", stdin="made anew\n") == 0
+    there = before["server"].replace("127.0.0.1", "[::1]")
+    assert tomllib.loads(login.read_text()) == before | {"server": there, "password": "made anew"}
+    login.write_text(login.read_text().replace('"admin"', '"ann"'))
+    assert smqpd("account", "passwd", "admin", stdin="of somebody else\n") == 0
+    assert "of somebody else" not in login.read_text()
 
 
 @pytest.mark.parametrize(

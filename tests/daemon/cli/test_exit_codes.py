@@ -15,6 +15,7 @@ SMUID = "alpha.example/01a2058d01b6-1-1"
 GIVEN_A_TOPIC = {
     "topic show TOPIC": FAILED,
     "topic delete TOPIC --yes": FAILED,
+    f"topic remove TOPIC {SMUID}": FAILED,
     f"dead replay TOPIC {SMUID}": FAILED,
     f"dead drop TOPIC {SMUID}": FAILED,
     # a topic that is empty is soon forgotten: what empties it each night does not fail
@@ -57,7 +58,13 @@ GIVEN_AN_ACCOUNT = {
 }
 NO_ACCOUNTS = ("bad name", "a/b", "dead.eve", "a\x1b[31m", "x" * 65)
 
-GIVEN_A_SMUID = ("why SMUID", "quarantine dump SMUID", "quarantine drop SMUID", "dead drop work SMUID")
+GIVEN_A_SMUID = (
+    "why SMUID",
+    "topic remove work SMUID",
+    "quarantine dump SMUID",
+    "quarantine drop SMUID",
+    "dead drop work SMUID",
+)
 NO_SMUIDS = ("bad", "alpha.example/1-1", "x y/01a2058d01b6-1-1", "\x1b[31m")
 
 

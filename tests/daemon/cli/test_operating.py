@@ -1,6 +1,8 @@
 """The operator's commands, asked of a daemon that runs: what they print, and how they end."""
 
 import json
+import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,59 @@ async def test_an_operator_looks_at_topics_and_changes_them(site: RunningSite) -
         assert "purged weather.oslo, which held 2 messages: by " in running.log
 
 
+async def test_a_topic_shows_who_gets_it_by_a_pattern(site: RunningSite) -> None:
+    async with daemon(site.config), site.eve() as eve:
+        await eve.subscribe("#", SubscribeOptions(credit=0))
+        await eve.subscribe("news", SubscribeOptions(credit=0))
+        for topic in ("news", "weather", "weather"):
+            await eve.publish(topic, message(b"x", delivery="ALL"))
+        shown = await site.printed("topic", "show", "news")
+        assert re.search(r"^eve:desk +BOTH +\d+ +1 ", shown, re.MULTILINE)
+        assert re.search(r"^eve:desk to # +BOTH +\d+ +2 ", shown, re.MULTILINE)
+        last = "To the pattern #: what waits, is locked and received is so in all topics of it."
+        assert shown.splitlines()[-1] == last
+
+
+async def test_an_operator_ends_a_subscription_that_nobody_uses(site: RunningSite) -> None:
+    async with daemon(site.config) as running:
+        async with site.eve() as eve:
+            await eve.subscribe("weather.#", SubscribeOptions(credit=0))
+            await eve.subscribe("work", SubscribeOptions(credit=0, name="late"))
+            await eve.publish("weather.oslo", message(b"rain"))
+            code, _, why = await site.command("topic", "unsubscribe", "weather.#", "eve:desk", "--yes")
+            assert (code, "end that first: `smqpd session close 1`" in why) == (FAILED, True)
+        for words, expected in (
+            (["weather.#", "eve"], USAGE),
+            (["weather.#", "eve:"], USAGE),
+            (["weather.#.#", "eve:desk"], USAGE),
+            (["weather.oslo", "eve:desk"], FAILED),
+            (["weather.#", "eve:phone"], FAILED),
+            (["work", "eve:desk"], FAILED),
+            (["weather.#", "eve:desk"], USAGE),  # nobody is there to be asked
+        ):
+            code, _, why = await site.command(
+                "topic", "unsubscribe", *words, *["--yes"] * (expected == FAILED)
+            )
+            assert (code, bool(why)) == (expected, True), words
+        ended = await site.printed("topic", "unsubscribe", "weather.#", "eve:desk", "--yes")
+        assert ended == "Ended the subscription of eve:desk, to weather.#, for which 1 messages waited.\n"
+        assert "ended the subscription of eve:desk to weather.#, with 1 messages: by " in running.log
+        assert await site.asked("topic", "unsubscribe", "work", "eve:desk", "--name", "late", "--yes") == {
+            "waited": 0
+        }
+        assert (await site.asked("status"))["subscriptions"] == 0
+        assert (await site.asked("topics"))["topics"] == [], "what waited is given up"
+
+
+async def test_an_operator_removes_one_message(site: RunningSite) -> None:
+    async with daemon(site.config), site.eve() as eve:
+        for body in (b"1", b"2"):
+            await eve.publish("work", message(body, delivery="ONE"))
+        first, second = (one["smuid"] for one in await site.asked("topic", "browse", "work"))
+        assert await site.printed("topic", "remove", "work", first) == f"Removed {first} from work.\n"
+        assert [one["smuid"] for one in await site.asked("topic", "browse", "work")] == [second]
+
+
 async def test_an_operator_sends_dead_letters_back_or_drops_them(site: RunningSite) -> None:
     async with daemon(site.config), site.eve() as eve:
         assert await site.printed("dead", "list") == "There are no dead letters.\n"
@@ -129,7 +184,25 @@ async def test_status_and_top_tell_how_the_site_does(site: RunningSite) -> None:
         assert "  listens   smqp 127.0.0.1:" in status
         assert all(len(line) <= 80 for line in status.splitlines())
         known = await site.asked("status")
+        reserve, hops = site.config.parent / "state/reserve", site.config.parent / "state/hops"
+        assert known["reserve_bytes"] == (reserve.stat().st_size if reserve.exists() else 0)
+        assert 0 < known["hop_log_bytes"] <= sum(path.stat().st_size for path in hops.iterdir())
+        assert re.search(
+            r"^  uses .* of database, .*\n(.*\n)*  keeps +\S+ \w+ of hop log", status, re.MULTILINE
+        )
         assert (known["held"], known["topics"], known["sessions"], known["warnings"]) == (1, 1, 1, [])
         assert "weather" in await site.printed("top", "--count", "1")
         _, out, _ = await site.command("top", "--count", "2", "--every", "0.2", "--json")
         assert [json.loads(line)["topics"]["total"] for line in out.splitlines()] == [1, 1]
+
+
+async def test_a_port_that_something_else_has_is_warned_of_while_the_site_runs(site: RunningSite) -> None:
+    async with daemon(site.config):
+        assert await site.printed("config", "check") != ""
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            text = site.config.read_text().replace(f"127.0.0.1:{site.port}", f"127.0.0.1:{port}")
+            site.config.write_text(text)
+            _, _, said = await site.command("config", "check")
+        assert said.count("cannot be listened on now") == 1
+        assert f"127.0.0.1:{port} cannot be listened on now: Address already in use" in said

@@ -321,9 +321,9 @@ async def test_an_answer_that_is_late_is_none_to_a_peer_that_was_removed_and_add
 @pytest.mark.parametrize(
     ("hello", "reason"),
     [
-        (Hello(server="other", boot=1), "it says that it is other, but its certificate is for zeta"),
-        (Hello(server="alpha", boot=1), "it says that it is alpha, but its certificate is for zeta"),
-        (Hello(server="zeta", boot=1, version=(2, 0)), "it speaks smqp-link/2.0, this site smqp-link/1.0"),
+        (Hello(server="other", boot=1), "who says that it is other has the certificate of zeta"),
+        (Hello(server="alpha", boot=1), "who says that it is alpha has the certificate of zeta"),
+        (Hello(server="zeta", boot=1, version=(2, 0)), "zeta speaks smqp-link/2.0, alpha smqp-link/1.0"),
     ],
 )
 async def test_a_wrong_greeting_is_refused_and_both_sides_know_why(
@@ -472,7 +472,7 @@ async def test_a_peer_that_goes_away_says_why(
     autojump_clock: MockClock, alpha: TestSite, zeta: Puppet
 ) -> None:
     await zeta.say_raw(wire(GoAwayFrame(0, additional_data=b"moving house")))
-    await alpha.broker.until(lambda: "down zeta: moving house" in alpha.log)
+    await alpha.broker.until(lambda: "down zeta: it says: moving house" in alpha.log)
 
 
 def test_an_honest_rate_is_never_taken_for_a_flood() -> None:

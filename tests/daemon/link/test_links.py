@@ -124,7 +124,7 @@ async def test_a_drained_site_takes_no_new_link(autojump_clock: MockClock, netwo
             await trio.sleep(100)
             assert beta.log == []
             [status] = beta.links.status()
-            assert status.why_down == "closed the connection: draining"
+            assert status.why_down == "closed the connection and says: draining"
 
 
 async def test_a_peer_that_is_removed_loses_its_link_and_others_keep_theirs(
@@ -138,10 +138,10 @@ async def test_a_peer_that_is_removed_loses_its_link_and_others_keep_theirs(
         await alpha.linked(beta, gamma)
         alpha.links.set_peers({"gamma": PeerEntry(name="gamma")})
         await beta.broker.until(lambda: len(beta.log) == 2)
-        assert beta.log[1] == "down alpha: it is no longer a peer of this site"
+        assert beta.log[1] == "down alpha: it says: beta is no longer a peer of alpha"
         await trio.sleep(100)
         [status] = beta.links.status()
-        assert status.why_down == "closed the connection: refused: it is not a peer of this site"
+        assert status.why_down == "closed the connection and says: refused: beta is not a peer of alpha"
         assert gamma.log == ["up alpha restarted"]
         assert not alpha.links.has_room("beta")
         alpha.links.set_peers({"beta": PeerEntry(name="beta"), "gamma": PeerEntry(name="gamma")})
@@ -169,7 +169,7 @@ async def test_a_link_whose_certificate_is_no_longer_trusted_ends(
         await alpha.linked(beta)
         network.distrusted.add("beta")
         await beta.broker.until(lambda: len(beta.log) == 2)
-        assert beta.log[1] == "down alpha: refused: its certificate is revoked"
+        assert beta.log[1] == "down alpha: it says: refused: the certificate of beta is revoked"
 
 
 async def test_dials_come_ever_later_and_never_later_than_the_bound(
@@ -226,7 +226,7 @@ async def test_a_site_that_dials_itself_or_its_own_name_is_refused(
     ):
         await trio.sleep(10)
         assert other.log == []
-    assert "its certificate is for the name of this site, alpha" in caplog.text
+    assert "there is another certificate for the name alpha" in caplog.text
 
 
 async def test_a_site_with_another_name_than_was_dialled_is_refused_and_told(
@@ -249,8 +249,8 @@ async def test_an_unknown_peer_is_refused_and_both_sides_log_why(
     async with site(network, "alpha", []), site(network, "beta", [dialled("alpha")]):
         await trio.sleep(100)
     lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert "refused beta (beta:9): it is not a peer of this site" in lines
-    assert lines.count("alpha closed the connection: refused: it is not a peer of this site") == 1
+    assert "refused beta (beta:9): beta is not a peer of alpha" in lines
+    assert lines.count("alpha closed the connection and says: refused: beta is not a peer of alpha") == 1
 
 
 class FailingBroker(RecordingBroker):

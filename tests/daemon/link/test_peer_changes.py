@@ -15,7 +15,9 @@ async def test_a_peer_that_is_removed_is_told_and_one_that_is_added_again_is_lin
         alpha, beta = (Operator(sites[name].directory) for name in ("alpha", "beta"))
 
         assert (await alpha.command("peer", "remove", "beta"))[0] == 0
-        await says(beta, "it is no longer a peer of this site", "it is not a peer of this site")
+        await says(
+            beta, "it says: beta is no longer a peer of alpha", "says: refused: beta is not a peer of alpha"
+        )
         assert await alpha.asked("peers") == []
 
         address = sites.network.address("alpha", "beta")

@@ -201,8 +201,8 @@ async def test_a_site_that_is_no_peer_is_refused_and_told(
     ):
         await logged(
             caplog,
-            "it is not a peer of this site",
-            "alpha closed the connection: refused: it is not a peer of this site",
+            "beta is not a peer of alpha",
+            "alpha closed the connection and says: refused: beta is not a peer of alpha",
         )
 
 
@@ -215,7 +215,8 @@ async def test_a_site_with_the_wrong_name_is_refused_and_told(
             await logged(
                 caplog,
                 "beta was dialled, but the certificate there is for gamma",
-                "alpha closed the connection: refused: beta was dialled, but its certificate is for gamma",
+                "alpha closed the connection and says: refused: beta was dialled, but its certificate is for "
+                "gamma",
             )
 
 
@@ -236,7 +237,7 @@ async def test_a_reload_of_the_list_ends_the_link_of_who_was_revoked_and_no_othe
             federation.trust(alpha.keys)
             alpha.reload()
             await beta.base.broker.until(
-                lambda: "down alpha: refused: its certificate is revoked" in beta.log
+                lambda: "down alpha: it says: refused: the certificate of beta is revoked" in beta.log
             )
             await logged(caplog, "alpha the certificate of this site is revoked, it says")
             assert gamma.log == ["up alpha restarted"]
@@ -260,7 +261,7 @@ async def test_a_certificate_that_expires_while_the_link_is_up_ends_it_and_a_ren
             ahead_us = 11 * 86_400 * 1_000_000
             alpha.base.links.trust_changed()
             await beta.base.broker.until(
-                lambda: any("its certificate expired on" in line for line in beta.log)
+                lambda: any("the certificate of beta expired on" in line for line in beta.log)
             )
             federation.issue("beta", days=50)
             beta.reload()

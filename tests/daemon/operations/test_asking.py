@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from daemon.operating.operations import Actor
 from daemon.operating.topics import TopicOrder, TopicStatus
 from daemon.operations.census import SAMPLE_S
 from daemon.operations.site import SLOW_S, SiteOperations
@@ -117,6 +118,24 @@ async def test_topics_are_searched_sorted_and_paged(tmp_path: Path, mock_clock: 
         assert (await operations.topics(offset=7, count=50)).topics == ()
         with pytest.raises(Refusal, match="is not a topic pattern"):
             await operations.topics("weather.#.oslo", count=50)
+
+
+async def test_topics_sort_by_the_dead_letters_that_are_held_now(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada, bob = site.login("ada"), site.login("bob")
+        for name, count in (("all", 3), ("some", 2)):
+            await bob.subscribe(name)
+            for _ in range(count):
+                await ada.publish(name, delivery="ONE")
+            numbers = [each.number for each in await bob.delivered(count)]
+            bob.session.give_back(numbers, "no good", outcome="rejected")
+        await wait_all_tasks_blocked()
+        assert (await names(operations, order="dead"))[:2] == ["all", "some"]
+        await operations.purge("dead.all", Actor(name="root", via="control"))
+        found = {each.name: each for each in (await operations.topics(order="dead", count=50)).topics}
+        assert next(iter(found)) == "some"
+        assert (found["all"].dead, found["all"].dead_letters) == (3, 0)
 
 
 async def test_system_topics_are_not_among_topics_but_can_be_asked_for(tmp_path: Path) -> None:

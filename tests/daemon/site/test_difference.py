@@ -39,3 +39,24 @@ def test_a_secret_is_not_told() -> None:
         "plugins.held.tokens is added: a secret",
         "plugins.held.tokens_max is added: 3",
     ]
+
+
+class HeldAccount(msgspec.Struct, frozen=True):
+    """One of several that a front end keeps."""
+
+    jids: tuple[str, ...] = ("ann@example.org",)
+    password: str = "opensesame"
+    enabled: bool = True
+    channel: str | None = None
+
+
+class HeldAccounts(msgspec.Struct, frozen=True):
+    """Settings that have tables in a list."""
+
+    accounts: tuple[HeldAccount, ...] = (HeldAccount(),)
+
+
+def test_tables_in_a_list_are_told_as_the_file_has_them_without_secrets() -> None:
+    assert told(settings(), settings(held=HeldAccounts())) == [
+        "plugins.held.accounts is added: [{jids = [ann@example.org], password = a secret, enabled = true}]"
+    ]

@@ -148,8 +148,8 @@ def test_a_backup_starts_beside_its_site_and_in_its_place(config: Path, tmp_path
     (tmp_path / "copy" / "state").mkdir(parents=True)
     copy_store(config.parent / "state" / STORE, tmp_path / "copy" / "state" / STORE, lambda *_: None)
     shutil.copytree(tmp_path / "copy" / "state", config.parent / "state", dirs_exist_ok=True)
-    assert start(config) == 2
-    assert start(tmp_path / "copy" / "smqpd.toml") == 2
+    # the numbers of a copy go on beyond those that its site has given since
+    assert start(config) == start(tmp_path / "copy" / "smqpd.toml") > 2
 
 
 def test_a_mark_that_cannot_be_read_is_no_leave_to_begin_anew(config: Path) -> None:

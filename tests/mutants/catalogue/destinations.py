@@ -214,9 +214,9 @@ MUTATIONS = [
     ),
     Mutation(
         name="to empty a topic leaves what is kept for whoever joins",
-        file="routing/peering/copies.py",
-        old="entry.flags & (STATED | EXPIRED)",
-        new="entry.flags & EXPIRED",
+        file="routing/copy_events.py",
+        old='state_of(entry.flags) != "to all"',
+        new='state_of(entry.flags) not in ("to all", "kept")',
         tests=("tests/routing/federation/test_destinations_held.py",),
     ),
     Mutation(
@@ -291,9 +291,9 @@ MUTATIONS = [
     ),
     Mutation(
         name="what only waits for an answer counts as held here",
-        file="routing/peering/copies.py",
-        old="            if due != len(unanswered):\n",
-        new="            if due:\n",
+        file="routing/copy_events.py",
+        old="entry.due != peers + sites",
+        new="entry.due != sites",
         tests=("tests/routing/federation/test_destinations_kept_back.py",),
     ),
     Mutation(

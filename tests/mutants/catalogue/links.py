@@ -73,7 +73,7 @@ MUTATIONS = [
     Mutation(
         name="a site that claims the name of another is a peer",
         file="routing/link/agreement.py",
-        old='return f"it claims the name of this site, {own.server}"',
+        old='return f"there is another site of the name {own.server}"',
         new="return None",
         tests=("tests/routing/link/test_agreement.py::test_a_peer_with_this_sites_own_name_is_refused",),
     ),

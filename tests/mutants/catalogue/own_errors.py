@@ -112,7 +112,7 @@ MUTATIONS = [
     Mutation(
         name="what is refused as the disk is full is not counted",
         file="daemon/broker/telling.py",
-        old="        self._metrics.refused[refusal.code] += 1",
+        old="        self._metrics.refuse(refusal)",
         new="",
         tests=(
             "tests/daemon/broker/test_full_store.py::test_with_a_full_disk_publishers_are_refused_and_nothing_is_lost",

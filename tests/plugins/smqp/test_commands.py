@@ -207,6 +207,72 @@ async def test_the_password_comes_from_a_file_or_a_sites_own_login(
     assert result.exit_code == 0, result
 
 
+ELSEWHERE = {
+    "SMQPD_SERVER": "127.0.0.1:1",
+    "SMQPD_ACCOUNT": "nobody",
+    "SMQPD_PASSWORD": "of-another-server",
+}
+
+
+def site_of_bob(directory: Path, address: str) -> str:
+    (directory / "keys").mkdir()
+    login = f'server = "{address}"\naccount = "bob"\npassword = "{PASSWORD}"\n'
+    (directory / "keys" / "admin.toml").write_text(login)
+    return str(directory)
+
+
+@pytest.mark.parametrize("set", [*([name] for name in ELSEWHERE), list(ELSEWHERE)])
+@pytest.mark.parametrize("by", ["option", "environment"])
+async def test_with_a_site_nothing_of_address_and_login_is_of_the_environment(
+    smqpd: CommandLine, address: str, tmp_path: Path, set: list[str], by: str
+) -> None:
+    for name, value in ELSEWHERE.items():
+        smqpd.environment.pop(name)
+        if name in set:
+            smqpd.environment[name] = value
+    site = site_of_bob(tmp_path, address)
+    words = ["--site", site] if by == "option" else []
+    if by == "environment":
+        smqpd.environment["SMQPD_SITE"] = site
+    await smqpd("sub", "t", "--channel", "desk", "--timeout", "0", *words)
+    published = await smqpd("pub", "t", "x", *words)
+    assert published.exit_code == 0, published
+    (line,) = (await smqpd("sub", "t", "--channel", "desk", "-n", "1", "--json", *words)).out.splitlines()
+    assert json.loads(line)["account"].startswith("bob:")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--server", "127.0.0.1:1"), ("--account", "ada"), ("--password-file", "/nowhere"), ("-a", "bob")],
+)
+async def test_a_site_goes_with_no_other_address_or_login_on_the_command_line(
+    smqpd: CommandLine, address: str, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    site = site_of_bob(tmp_path, address)
+    option = "--account" if words[0] == "-a" else words[0]
+    expected = f"smqpd: --site brings an address and a login of its own; leave it out with {option}\n"
+    for command in (("pub", "t", "x"), ("sub", "t", "--timeout", "0")):
+        result = await smqpd(*command, "--site", site, *words)
+        assert (result.exit_code, result.out, result.error) == (2, b"", expected)
+
+
+async def test_a_server_on_the_command_line_is_not_sent_the_login_of_a_site_in_the_environment(
+    smqpd: CommandLine, address: str, tmp_path: Path
+) -> None:
+    site = site_of_bob(tmp_path, "127.0.0.1:1")
+    smqpd.environment["SMQPD_SITE"] = site
+    result = await smqpd("pub", "t", "x", "--server", address)
+    assert result.exit_code == 0, result  # as ada, with the password of the environment
+    result = await smqpd("pub", "t", "x", "--account", "ada")
+    assert result.exit_code == 0, result
+    del smqpd.environment["SMQPD_PASSWORD"]
+    result = await smqpd("pub", "t", "x", "--server", address, "--account", "bob")
+    assert (result.exit_code, "no password for bob" in result.error) == (2, True), result
+    del smqpd.environment["SMQPD_ACCOUNT"]
+    result = await smqpd("pub", "t", "x", "--server", address)
+    assert (result.exit_code, "nobody to log in as" in result.error) == (2, True), result
+
+
 @pytest.mark.parametrize(
     ("words", "password", "error"),
     [

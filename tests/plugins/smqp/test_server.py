@@ -347,6 +347,7 @@ async def test_a_client_that_ends_its_stream_gets_all_its_answers(site: BrokerSi
         assert isinstance(ada.stream, trio.abc.HalfCloseableStream)
         await ada.stream.send_eof()
         assert [(await ada.line())[0] for _ in range(10)] == ["OK PUBLISH"] * 10
+        assert await ada.line() == ("BYE quit", {})
         assert await ada.line() is None
 
 
@@ -485,3 +486,31 @@ async def test_who_has_as_much_held_as_it_may_is_refused_by_name(tmp_path: Path)
         start, attributes = await peer.line()
         assert start == "ERROR queue-full"
         assert "which may be 1 (held_messages_max)" in attributes["Text"]
+
+
+async def test_who_ends_its_direction_is_answered_and_told_goodbye(site: BrokerSite) -> None:
+    async with connected(site) as peer:
+        await peer.send(publish("t", "c"), frame("PING"))
+        await peer.stream.send_eof()  # type: ignore[attr-defined]  # of the pair
+        said = [(await peer.line())[0] for _ in range(3)]
+        assert sorted(said) == ["BYE quit", "OK PUBLISH", "PONG"]
+        assert said[-1] == "BYE quit"
+        assert await peer.line() is None
+    assert site.ended == ["its client closed the connection without a goodbye"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        (("Hops: x",), "one of the headers that clients write (only servers write it)"),
+        (("Priority: 3", "Priority: 3"), "the only one (this header came before)"),
+    ],
+)
+async def test_what_is_expected_of_a_header_is_a_sentence(
+    site: BrokerSite, headers: tuple[str, ...], expected: str
+) -> None:
+    async with connected(site) as peer:
+        await peer.send(publish("t", "c", *headers))
+        start, told = await peer.line()
+        assert (start, told["Expected"]) == ("ERROR bad-header", expected)
+        assert told["Text"].endswith(f" is not {expected}")

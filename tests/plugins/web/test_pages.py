@@ -3,6 +3,7 @@
 import json
 from base64 import b64encode
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 import pytest
@@ -366,6 +367,25 @@ class TestApi:
                 assert answer.status != 405, path
                 assert answer.headers["content-type"] == "application/json"
         assert "Overview" in schema["components"]["schemas"]
+
+    @pytest.mark.parametrize("value", ["abc", "1.5", "-1", "+1", "1_0", "\u0663", "", "9" * 19, "9" * 5_000])
+    async def test_what_is_no_integer_is_refused_wherever_one_is_taken(
+        self, program: WebBrowser, value: str
+    ) -> None:
+        schema = (await program.get("/api/openapi.json")).json
+        looked_at = 0
+        for path, methods in schema["paths"].items():
+            for method, told in methods.items():
+                for wrong in told["parameters"]:
+                    if wrong["schema"]["type"] != "integer":
+                        continue
+                    given = {each["name"]: "1" for each in told["parameters"] if each["required"]}
+                    query = urlencode({**given, wrong["name"]: value})
+                    answer = await program.request(method.upper(), f"{path}?{query}")
+                    assert (answer.status, answer.json["error"]) == (400, "bad-command"), path
+                    assert answer.json["text"].startswith(wrong["name"])
+                    looked_at += 1
+        assert looked_at > 6
 
     async def test_who_may_look_reads_and_changes_nothing(self, dan: WebBrowser) -> None:
         assert (await dan.get("/api/sessions")).status == 200

@@ -62,7 +62,7 @@ def test_a_rule_says_one_thing(rule: dict[str, str]) -> None:
 
 def test_a_secret_that_others_can_read_is_not_used(tmp_path: Path) -> None:
     path = tmp_path / "secret"
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match="secret: the component's secret cannot be read: No such file"):
         read_secret(path)
     path.write_text("secret\n")
     path.chmod(0o640)

@@ -31,17 +31,17 @@ def test_an_old_peer_without_features_is_understood() -> None:
 def test_another_major_version_is_refused() -> None:
     assert (
         refusal(ALPHA, changed(BETA, version=(2, 0)), "beta")
-        == "it speaks smqp-link/2.0, this site smqp-link/1.0"
+        == "beta speaks smqp-link/2.0, alpha smqp-link/1.0"
     )
 
 
 def test_a_name_other_than_the_certificates_is_refused() -> None:
     said = refusal(ALPHA, BETA, "gamma")
-    assert said == "it says that it is beta, but its certificate is for gamma"
+    assert said == "who says that it is beta has the certificate of gamma"
 
 
 def test_a_peer_with_this_sites_own_name_is_refused() -> None:
-    assert refusal(ALPHA, changed(ALPHA, site="s9"), "alpha") == "it claims the name of this site, alpha"
+    assert refusal(ALPHA, changed(ALPHA, site="s9"), "alpha") == "there is another site of the name alpha"
 
 
 def test_exactly_one_of_two_sites_decides() -> None:

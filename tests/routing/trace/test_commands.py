@@ -65,6 +65,23 @@ def test_tables_are_printed_for_people(run: Any, whole: Traced) -> None:
     assert done.exit_code == 0
     assert "messages" in done.stdout
     assert "site1.example" in done.stdout
+    assert done.stderr == ""
+
+
+def test_rows_that_are_not_shown_are_counted_for_people(run: Any, faulty: Traced) -> None:
+    done = run("anomalies", "--out", faulty.out, "--limit", 2)
+    total = sum(faulty.summary["anomalies"].values())
+    assert (len(done.stdout.splitlines()), done.stderr) == (4, f"{total - 2} more: see --limit.\n")
+    done = run("balance", "--out", faulty.out, "--limit", 2, "--json")
+    assert (len(json.loads(done.stdout)), done.stderr) == (2, "")
+
+
+def test_a_summary_says_where_it_has_no_room_for_more_names() -> None:
+    from routing.trace import batch, summaries
+
+    assert summaries.NAMED_MAX == batch.NAMED_MAX
+    assert summaries.listed(["a", "b"]) == "a, b"
+    assert summaries.listed(["a"] * 50).endswith("a, a (only 50 are named here)")
 
 
 def test_tables_that_are_not_there_are_an_error_in_one_line(run: Any, tmp_path: Path) -> None:
@@ -126,6 +143,7 @@ def test_to_look_whether_tables_can_be_written_leaves_nothing(
 
     monkeypatch.setattr(session, "open_session", no_java)
     (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "hops-a-1-1-9.jsonl").write_text("")
     for out in ("new", "new/tables", "file:///nowhere/tables", "hdfs://host/tables"):
         with contextlib.chdir(tmp_path):
             done = CliRunner().invoke(app, ["run", "logs", "--out", out])
@@ -175,6 +193,28 @@ def test_where_there_is_no_terminal_each_step_is_a_line(capsys: pytest.CaptureFi
     assert capsys.readouterr().err == "smqpd: reading the logs\nsmqpd: links\n"
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            ("anomalies", "--kind", "lots"),
+            "--kind lots is none of lost, two custodians, begun or ended twice, over depth, wrong receipt,"
+            " held copies differ, looped, stuck, log missing, clock jump, degraded link",
+        ),
+        (("route", "a/019aa5d72900-1-1", "--format", "xml"), "--format xml is none of text, json, otlp"),
+        (("route", "a/b"), "a/b is no Smuid; it is written server/time-boot-counter"),
+    ],
+)
+def test_a_word_that_is_not_known_is_misuse_that_names_those_that_are(
+    monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], said: str
+) -> None:
+    from routing.trace import session
+
+    monkeypatch.setattr(session, "open_session", lambda *_, **__: pytest.fail("Spark was started"))
+    done = CliRunner().invoke(app, [*command, "--out", "nowhere"])
+    assert (done.exit_code, done.stderr) == (2, f"smqpd: {said}\n")
+
+
 def test_without_pyspark_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
@@ -201,3 +241,14 @@ def test_what_is_small_is_known_before_spark_is_started(tmp_path: Path) -> None:
     packed.write_bytes(bytes(SMALL_BYTES_MAX // PACKED_TIMES + 1))
     assert not is_small(str(packed))
     assert not is_small("hdfs://host/hops")
+
+
+def test_one_is_no_plural() -> None:
+    from routing.trace.summaries import counted
+
+    assert [counted(number, "record") for number in (0, 1, 2_000)] == [
+        "0 records",
+        "1 record",
+        "2,000 records",
+    ]
+    assert counted(1, "hop is", "hops are") == "1 hop is"

@@ -8,6 +8,7 @@ import pytest
 from daemon.hops.files import list_files
 from daemon.hops.writer import HopLog
 from daemon.settings import HopSettings
+from tests.support.hop_logs import WrittenLogs, records_frame
 from tests.support.traced import NOW_US
 
 SERVER = "a.example:7200"
@@ -118,3 +119,20 @@ def test_logs_without_a_message_of_mode_one_or_a_receipt_have_all_tables(
     for name in (*tables.BY_DAY, *tables.WHOLE):
         assert "smuid" in tables.read(spark, out, name).columns or name not in ("custody", "receipts")
     assert tables.read(spark, out, "custody").count() == 0
+
+
+def test_what_a_restored_site_leaves_out_is_a_gap_and_counts_as_one_record(spark: Any) -> None:
+    """Nobody knows how many were written between the backup and the loss."""
+    from routing.trace import coverage
+
+    logs = WrittenLogs()
+    for last in (0, 1, 3, 1 << 50):
+        logs.last[SERVER] = last
+        logs.write(SERVER, "heartbeat")
+    read = records_frame(spark, logs.records)
+    words = coverage.words(read)
+    gaps = coverage.gaps(words)
+    ranges = {(row.first_missing, row.last_missing) for row in gaps.collect()}
+    assert ranges == {(3, 3), (5, 1 << 50)}
+    (log,) = coverage.coverage(read, words, gaps).collect()
+    assert (log.log, log.missing, log.complete_from) == ("gaps", 2, (1 << 50) + 1)

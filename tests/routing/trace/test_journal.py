@@ -3,9 +3,11 @@
 import io
 from typing import Any
 
+import pytest
 from rich.console import Console
 
-from routing.trace.journal import otlp, tree
+from routing.trace.arrivals import FROM_HOPS, NOT_ALONE
+from routing.trace.journal import otlp, outline, tree
 from routing.trace.show import plain, route_tree
 
 SMUID = "a/019aa5d72900-1-1"
@@ -80,7 +82,7 @@ def test_a_server_reached_in_an_unknown_way_is_a_root_of_its_own() -> None:
 def test_one_proof_from_hops_is_a_way_and_two_are_not() -> None:
     one = route([hop("a", "b", "passed")], [copy("a"), copy("b")])
     (root,), _ = tree(one)
-    assert [(stop.server, stop.sure) for stop in root.onward] == [("b", False)]
+    assert [(stop.server, stop.doubt) for stop in root.onward] == [("b", FROM_HOPS)]
     two = route(
         [hop("a", "c"), hop("a", "b", "passed"), hop("c", "b", "passed")], [copy("a"), copy("b"), copy("c")]
     )
@@ -88,9 +90,90 @@ def test_one_proof_from_hops_is_a_way_and_two_are_not() -> None:
     assert [root.server for root in roots] == ["a", "b"]
 
 
-def test_logs_that_contradict_each_other_in_a_ring_end() -> None:
-    roots, _ = tree(route([hop("b", "c"), hop("c", "b")], [copy("a"), copy("b"), copy("c")]))
-    assert "a" in {root.server for root in roots}
+def test_logs_that_contradict_each_other_in_a_ring_end_and_all_of_it_is_shown() -> None:
+    found = route([hop("b", "c"), hop("c", "b")], [copy("a"), copy("b"), copy("c")])
+    roots, _ = tree(found)
+    assert [(root.server, [stop.server for stop in root.onward]) for root in roots] == [
+        ("a", []),
+        ("c", ["b"]),
+    ]
+    assert "how it came here is not known:" in printed(found)
+
+
+TO_AND_FRO = [
+    hop("a", "b", level=None, received_logged=False, received_us=1_005_000),
+    hop("c", "b", level=3, received_us=2_000_000, sent_us=1_900_000, sent_at_us=1_900_000),
+    hop("b", "c", level=2, sent_us=1_500_000, sent_at_us=1_500_000),
+]
+"""Of mode ONE, from a to b, on to c and back to b, whose log has only its second coming."""
+OF_LATER_HOPS = hop("a", "b", "passed", attempt=0, level=1, sent_us=None, sent_at_us=None, received_us=None)
+
+
+@pytest.mark.parametrize(
+    "hops",
+    [
+        [*TO_AND_FRO, OF_LATER_HOPS],
+        TO_AND_FRO,
+        [TO_AND_FRO[1], OF_LATER_HOPS | {"crossing": 1}, TO_AND_FRO[2]],
+        [TO_AND_FRO[0] | {"sent_at_us": None}, OF_LATER_HOPS, TO_AND_FRO[1] | {"level": None}, TO_AND_FRO[2]],
+    ],
+    ids=["answered and passed", "answered", "passed", "no time"],
+)
+def test_one_that_comes_again_hangs_where_it_came_first_though_that_record_is_missing(
+    hops: list[dict[str, Any]],
+) -> None:
+    copies = [copy("a", begun_us=990_000), copy("b", begun_us=2_000_000, ended_us=1_510_000), copy("c")]
+    found = route(hops, copies, mode="ONE")
+    shown = [line for line in printed(found).splitlines()[1:] if line.strip()]
+    indents = [len(line) - len(line.lstrip(" │├└─")) for line in shown]
+    assert [line.lstrip(" │├└─").split(" ")[0] for line in shown] == ["a", "b", "c", "->"]
+    assert indents == sorted(set(indents))
+    assert shown[3].endswith("-> b handed back")
+    assert [line["depth"] for line in outline(found, 9)] == [0, 1, 2, 3]
+    spans = {
+        span["spanId"]: span
+        for resource in otlp(found)["resourceSpans"]
+        for scope in resource["scopeSpans"]
+        for span in scope["spans"]
+    }
+    for span in spans.values():
+        above = [span["name"]]
+        while span["parentSpanId"]:
+            span = spans[span["parentSpanId"]]
+            assert span["name"] not in above
+            above.append(span["name"])
+        assert above[-1] == "plant.state at a"
+
+
+def test_that_it_came_first_is_told_by_later_hops_where_nothing_tells_how_it_left() -> None:
+    hops = [TO_AND_FRO[0] | {"sent_us": None, "sent_at_us": None}, OF_LATER_HOPS, TO_AND_FRO[1]]
+    roots, _ = tree(route(hops, [copy("a"), copy("b"), copy("c")], mode="ONE"))
+    assert [(root.server, [stop.server for stop in root.onward]) for root in roots] == [
+        ("a", ["b"]),
+        ("c", []),
+    ]
+
+
+def test_another_way_before_that_is_said_to_be_possible() -> None:
+    hops = [hop("a", "d"), hop("a", "b", level=None), hop("d", "b", level=2)]
+    (root,), _ = tree(route(hops, [copy("a"), copy("b"), copy("d")]))
+    assert [(stop.server, stop.doubt) for stop in root.onward] == [("d", "")]
+    assert [(stop.server, stop.doubt) for stop in root.onward[0].onward] == [("b", NOT_ALONE)]
+
+
+def test_a_span_hangs_below_what_there_is_of_what_led_to_it() -> None:
+    hops = [hop("a", "b", sent_us=None, sent_at_us=None), hop("b", "c"), hop("d", "e", sent_us=None)]
+    hops[2]["sent_at_us"] = None
+    found = otlp(route(hops, [copy("a"), copy("b", begun_us=None), copy("c"), copy("e")]))
+    spans = {
+        span["name"]: span
+        for resource in found["resourceSpans"]
+        for scope in resource["scopeSpans"]
+        for span in scope["spans"]
+    }
+    assert spans["b to c"]["parentSpanId"] == spans["plant.state at a"]["spanId"]
+    assert spans["plant.state at c"]["parentSpanId"] == spans["b to c"]["spanId"]
+    assert spans["plant.state at e"]["parentSpanId"] == ""
 
 
 def test_a_message_that_was_handed_back_is_shown_as_the_tree_of_first_arrivals() -> None:
@@ -119,7 +202,14 @@ def test_a_message_that_was_handed_back_is_shown_as_the_tree_of_first_arrivals()
 def test_an_unknown_delay_is_printed_as_unknown() -> None:
     text = printed(route([hop("a", "b", delay_us=None)], [copy("a"), copy("b")], missing=["b"]))
     assert "b after unknown" in text
-    assert "not known: what became of the copies at b" in text
+    assert "not known: what became of the copy at b" in text
+
+
+def test_what_is_proven_to_be_lost_is_not_said_to_be_unknown() -> None:
+    copies = [copy("a"), copy("b", state="lost"), copy("c", state="unknown"), copy("d", state="log missing")]
+    text = printed(route([hop("a", "b")], copies, missing=["b", "c", "d"]))
+    assert "proven: the copy at b was lost\n" in text
+    assert "not known: what became of the copies at c, d\n" in text
 
 
 def test_control_characters_and_markup_do_not_reach_the_terminal() -> None:

@@ -8,6 +8,7 @@ import pytest
 from routing.trace.clockfit import FittedClock, Segment
 from routing.trace.epochs import FOREVER_US
 from routing.trace.jumps import OTHERS_MIN, Jump, claimed, proven, set_far, table
+from tests.support.hop_logs import WrittenLogs, records_frame
 
 MINUTE_US = 60_000_000
 HOUR_US = 60 * MINUTE_US
@@ -110,3 +111,21 @@ def test_a_jump_is_where_a_clock_goes_on_elsewhere_and_not_where_it_is_known_aga
             "it was set: times from here on are ahead of those before by -5.000 s, give or take 0.0 ms",
         )
     ]
+
+
+def test_of_a_server_that_numbers_anew_no_record_tells_that_its_clock_was_set(spark: Any) -> None:
+    """By their numbers the records of its second life go on where its first life was shorter."""
+    from routing.trace import coverage
+
+    logs = WrittenLogs()
+    for life, count in enumerate((5, 10)):
+        logs.last["anew"] = 0
+        for _ in range(count):
+            logs.write("anew", "heartbeat")
+            logs.records[-1].time_us += life * HOUR_US
+    read = records_frame(spark, logs.records)
+    twice = coverage.numbered_twice(coverage.words(read), read)
+    claims = [claim("anew", HOUR_US)]
+    assert (set_far(read, {"anew"}), proven(claims, read)) == ({"anew"}, claims)
+    ordered = coverage.ordered(read, twice)
+    assert (set_far(ordered, {"anew"}), proven(claims, ordered)) == (set(), [])

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from routing.trace import show
 from routing.trace.synthetic.plan import Plan
+from tests.support.hop_logs import WrittenLogs
 from tests.support.traced import NOW_US, Traced
 
 OBSERVED = re.compile(r"CollectMetrics (\w+)")
@@ -128,3 +129,41 @@ def test_what_the_names_of_earlier_files_claim_is_still_claimed(spark: Any, tmp_
         batch._claimed(spark, [str(log)], out)
     claims = {tuple(row) for row in tables.read(spark, out, "claims").collect()}
     assert claims == {("a.example", 1, 95), ("b.example", 4, 7)}
+
+
+@pytest.fixture
+def lives(tmp_path: Path) -> tuple[Path, Path]:
+    """The logs of two lives of two servers: one was installed anew, the other restored from a backup."""
+    first, second = WrittenLogs(), WrittenLogs()
+    for server in ("anew", "restored"):
+        for _ in range(4):
+            first.write(server, "heartbeat")
+    second.records = [record for record in first.records if (record.server, record.record) == ("restored", 2)]
+    for server, last in (("anew", 0), ("restored", 2)):
+        second.last[server] = last
+        for _ in range(3):
+            second.write(server, "heartbeat")
+            second.records[-1].time_us += 3_600_000_000
+    for life, logs in (("1", first), ("2", second)):
+        for server in ("anew", "restored"):
+            logs.save(tmp_path / life / server, server)
+    return tmp_path / "1", tmp_path / "2"
+
+
+@pytest.mark.parametrize("last_first", [False, True])
+def test_the_records_of_a_server_that_numbers_anew_are_all_read_in_whatever_runs(
+    spark: Any, lives: tuple[Path, Path], tmp_path: Path, *, last_first: bool
+) -> None:
+    from routing.trace import batch, compaction, coverage, tables
+
+    out, parquet = str(tmp_path / "tables"), str(tmp_path / "parquet")
+    ordered = reversed(lives) if last_first else lives
+    counts = []
+    for life in ordered:
+        batch._ingest(spark, [str(life)], out, (), NOW_US)
+        counts.append(compaction.compact(spark, [str(life)], parquet))
+    records = tables.read(spark, out, "records")
+    twice = coverage.numbered_twice(coverage.words(records), records)
+    assert twice is not None
+    assert {row.server for row in twice.collect()} == {"anew", "restored"}
+    assert (records.count(), counts[1]) == (14, 14)

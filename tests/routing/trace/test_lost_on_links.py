@@ -71,6 +71,26 @@ def all_attempts_came_after_the_end_of_the_log(link: Link) -> None:
     link.repeated("accepted", logged=False)
 
 
+def the_last_one_is_answered_after_the_end_of_the_senders_log(link: Link) -> None:
+    """It says nothing of the one before, nor does one that went again with more depth."""
+    the_first_attempt_did_not_come(link)
+    for again in ("duplicate", "depth"):
+        smuid = f"{link.sender}/019aa5d72900-1-{next(NUMBERS):x}"
+        link.logs.write(link.sender, "published", smuid, due=0)
+        link.comes("received", smuid, attempt=1)
+        link.comes(again, smuid, attempt=2)
+    link.logs.write(link.sender, "forwarded", smuid, peer=link.receiver, attempt=1, **ANSWERED)
+
+
+def the_first_attempt_came_and_was_not_answered(link: Link) -> None:
+    smuid = f"{link.sender}/019aa5d72900-1-{next(NUMBERS):x}"
+    link.logs.write(link.sender, "published", smuid, due=0)
+    link.comes("received", smuid, attempt=1)
+    link.comes("duplicate", smuid, attempt=3)
+    answer = ANSWERED | {"outcome": "duplicate"}
+    link.logs.write(link.sender, "forwarded", smuid, peer=link.receiver, attempt=3, final=True, **answer)
+
+
 def a_loose_one_between_two_that_came(link: Link) -> None:
     link.loose()
     link.loose(logged=False)
@@ -105,6 +125,8 @@ CASES: Final[dict[str, tuple[Callable[[Link], None], int | None]]] = {
     "first": (the_first_attempt_did_not_come, 1),
     "retention": (the_first_attempt_came_before_the_log_begins, None),
     "end": (all_attempts_came_after_the_end_of_the_log, 0),
+    "open": (the_last_one_is_answered_after_the_end_of_the_senders_log, 1),
+    "unanswered": (the_first_attempt_came_and_was_not_answered, 1),
     "loose": (a_loose_one_between_two_that_came, 1),
     "loose.first": (a_loose_one_before_all_that_came, 0),
     "loose.last": (a_loose_one_at_the_end_of_the_log, 0),
@@ -115,8 +137,8 @@ CASES: Final[dict[str, tuple[Callable[[Link], None], int | None]]] = {
 
 
 @pytest.fixture(scope="module")
-def said(spark: Any) -> tuple[dict[str, int | None], set[str]]:
-    """How many attempts each link has lost, and of which senders a message is gone."""
+def said(spark: Any) -> tuple[dict[str, tuple[int | None, int | None]], set[str]]:
+    """Of each link the attempts that it lost, and those unanswered; of which senders a message is gone."""
     from routing.trace import clocks, coverage, custody, facts, links, routes, vanished
 
     logs = WrittenLogs()
@@ -132,15 +154,26 @@ def said(spark: Any) -> tuple[dict[str, int | None], set[str]]:
     made = routes.routes(paired, clocks.segments_frame(spark, []), covered).localCheckpoint()
     hops = facts.hops(paired).withColumn("kind", links.kind_name())
     gone = vanished.proven_vanished(hops, read, covered)
-    lost = {row["from"]: row.lost for row in links.links(routes.hop_rows(made), covered, gone).collect()}
+    lost = {
+        row["from"]: (row.lost, row.unanswered)
+        for row in links.links(routes.hop_rows(made), covered, gone).collect()
+    }
     found = custody.custody(made, gone).where("state = 'gone'").collect()
     return lost, {row.origin for row in found}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_link_has_lost_what_lies_within_the_logs_of_both_ends_and_has_not_come(
-    said: tuple[dict[str, int | None], set[str]], name: str
+    said: tuple[dict[str, tuple[int | None, int | None]], set[str]], name: str
 ) -> None:
     lost, gone = said
-    assert lost[f"{name}.from"] == CASES[name][1]
+    assert lost[f"{name}.from"][0] == CASES[name][1]
     assert (f"{name}.from" in gone) is (name == "loose")
+
+
+def test_an_attempt_that_came_is_unanswered_where_a_later_one_was_answered(
+    said: tuple[dict[str, tuple[int | None, int | None]], set[str]],
+) -> None:
+    lost, _ = said
+    assert {name for name in CASES if lost[f"{name}.from"][1]} == {"unanswered"}
+    assert lost["unanswered.from"][1] == 1

@@ -82,10 +82,13 @@ def test_a_route_says_by_which_pattern_each_subscription_got_it(run: Any, out: s
 
 
 def test_the_page_has_it(spark: Any, out: str) -> None:
-    from routing.trace import report
+    from routing.trace import tables, worst
 
-    found = report._by_pattern(spark, out, [SMUID])
-    assert [(each["subscription"], each["pattern"]) for each in found[SMUID]] == [
+    routes = tables.read(spark, out, "routes")
+    wrong = routes.selectExpr("'lost' as kind", "smuid", "birth_us as time_us")
+    [found] = worst.worst_routes(spark, out, routes, wrong)
+    assert [one["sentence"].startswith(f"Published by {ADA}") for one in found["proof"]] == [True]
+    assert [(each["subscription"], each["pattern"]) for each in found["by_pattern"]] == [
         (ADA, "weather.#"),
         (NAMED, "*.oslo"),
     ]

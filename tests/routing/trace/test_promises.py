@@ -3,7 +3,6 @@
 All messages stand in one set of logs, which goes through the jobs once.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,52 +11,8 @@ from routing.hops import HopRecord
 from routing.trace import proof
 from tests.support.copies_in_logs import FAR_US, HELD, ORIGINS, smuid, written
 from tests.support.fates import balance_state
+from tests.support.found_in_logs import Found, found
 from tests.support.hop_logs import WrittenLogs, records_frame
-
-
-@dataclass
-class Found:
-    routes: dict[str, Any]
-    custody: dict[str, Any]
-    receipts: dict[str, Any]
-    twice: set[str]
-    held: set[tuple[str, str]]
-    states: dict[tuple[str, str], str]
-    logs: dict[str, dict[str, Any]]
-    holdings: dict[str, str]
-    missing: int
-
-
-def found(spark: Any, records: list[HopRecord]) -> Found:
-    from pyspark.sql import functions as f
-
-    from routing.trace import balance, clocks, coverage, custody, ends, facts, links, routes, vanished
-
-    read = records_frame(spark, records)
-    words = coverage.words(read)
-    covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()
-    incomplete = [row.server for row in covered.where("log in ('gaps', 'absent')").collect()]
-    shortened = [row.server for row in covered.where("first_record > 1").collect()]
-    paired = facts.facts(read, incomplete, shortened=shortened).localCheckpoint()
-    made = routes.routes(paired, clocks.segments_frame(spark, []), covered).localCheckpoint()
-    copies = ends.states(facts.copies(paired), covered).localCheckpoint()
-    hops = facts.hops(paired).withColumn("kind", links.kind_name())
-    gone = vanished.proven_vanished(hops, read, covered)
-
-    def by_smuid(frame: Any) -> dict[str, Any]:
-        return {row.smuid: row.asDict(recursive=True) for row in frame.collect()}
-
-    return Found(
-        routes=by_smuid(made),
-        custody=by_smuid(custody.custody(made, gone)),
-        receipts=by_smuid(custody.receipts(made, read)),
-        twice={row.smuid for row in copies.where(balance.begun_twice() | balance.ended_twice()).collect()},
-        held={(row.server, row.smuid) for row in copies.where("state = 'held'").collect()},
-        states={(row.server, row.smuid): row.state for row in copies.collect()},
-        logs={row.server: row.asDict() for row in covered.collect()},
-        holdings={row.server: row.verdict for row in balance.holdings(copies, covered, read).collect()},
-        missing=balance.balance(copies.where("server = 'torn'")).agg(f.sum("begin_missing")).collect()[0][0],
-    )
 
 
 @pytest.fixture(scope="module")
@@ -300,10 +255,12 @@ def test_who_sent_a_copy_in_a_ring_is_known_where_its_own_log_was_read(spark: An
     logs.write("c", "received", name, peer="b", attempt=1, hops=("b",), due=1)
     for sender in ("c", "absent"):
         logs.write("b", "loop", name, peer=sender, attempt=1, hops=("b", sender))
+    logs.write("c", "forwarded", name, peer="b", attempt=1, outcome="loop")
     loose = "b/019aa5d72900-1-fc"
     logs.write("b", "published", loose, due=1, guarantee=False)
     logs.write("c", "received", loose, peer="b", attempt=1, hops=("b",), due=1, guarantee=False)
     logs.write("b", "loop", loose, peer="c", attempt=1, hops=("b", "c"), guarantee=False)
+    logs.write("c", "forwarded", loose, peer="b", attempt=1, outcome="loop", guarantee=False)
     read = records_frame(spark, logs.records)
     words = coverage.words(read)
     covered = coverage.coverage(read, words, coverage.gaps(words)).localCheckpoint()

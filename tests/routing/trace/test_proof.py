@@ -59,6 +59,21 @@ def test_the_words_of_a_copy_with_records_are_those_of_why() -> None:
     )
 
 
+def test_what_is_held_is_so_at_the_end_of_its_log_for_others_may_know_more() -> None:
+    rows = [
+        row("a.example", 8, "published"),
+        row("b.example", 7, "received", peer="a.example"),
+        row("b.example", 8, "delivered", subscription="bob:desk@b.example"),
+    ]
+    logs = {name: log | {"last_us": 1_763_719_260_000_000} for name, log in LOGS.items()}
+    copies = [{"server": name, "state": "held"} for name in ("a.example", "b.example")]
+    ended = "Held at the end of its log, 2025-11-21T10:01:00.000+00:00: "
+    assert [one.sentence for one in proofs({"copies": copies}, hop_records(rows), logs)] == [
+        f"Published. {ended}nobody is known to have it yet.",
+        f"Received from a.example. {ended}delivered to bob:desk@b.example and not committed yet.",
+    ]
+
+
 def test_what_may_be_in_a_gap_is_not_known() -> None:
     [(_, _, sentence)] = said(("c.example", "log missing"))
     assert sentence.startswith(

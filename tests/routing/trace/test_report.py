@@ -56,21 +56,34 @@ TOPIC = "a-topic-as-long-as-topics-may-be" * 30
 
 
 def route(smuid: str, topic: str) -> dict[str, Any]:
-    a, b, _ = SITES
-    hop = {"from": a, "to": b, "attempt": 1, "kind": "accepted", "level": 1, "delay_us": 5, "delay_raw_us": 5}
-    copies = [{"server": a, "state": "finished"}, {"server": b, "state": "lost"}]
-    return {
+    """As the page has it: from the first site to the second, where it was lost, and somehow to the third."""
+    from routing.trace import worst
+    from routing.trace.proof import hop_records
+
+    a, b, c = SITES
+    times = dict.fromkeys(("sent_us", "sent_at_us", "received_us", "received_at_us"), 5)
+    hop: dict[str, Any] = {"from": a, "to": b, "attempt": 1, "crossing": 1, "kind": "accepted", "level": 1}
+    states = ((a, "finished"), (b, "lost"), (c, "unknown"))
+    row = {
         "smuid": smuid,
         "topic": topic,
         "reached": 1,
         "last_delay_us": 5,
         "state": "partial",
         "origin": a,
-        "hops": [hop],
-        "copies": copies,
-        "missing": [b],
-        "by_pattern": [{"server": a, "subscription": TOPIC, "pattern": "weather.#"}],
+        "mode": "ALL",
+        "hops": [hop | times | {"delay_us": 5, "delay_raw_us": 5}],
+        "copies": [{"server": server, "state": state} for server, state in states],
+        "missing": [b, c],
     }
+    record = {"version": 1, "server": a, "boot": 1, "time_us": 9, "smuid": smuid, "topic": topic}
+    events: list[dict[str, Any]] = [
+        {"event": "published"},
+        {"event": "delivered", "subscription": TOPIC, "pattern": "weather.#"},
+        {"event": "forwarded", "peer": b, "outcome": "accepted", "final": True},
+    ]
+    records = [record | {"record": number} | event for number, event in enumerate(events, 7)]
+    return worst.shown(row, hop_records(records), {})
 
 
 def small_page(path: Path, anomalies: int = 1) -> Path:
@@ -91,6 +104,9 @@ def small_page(path: Path, anomalies: int = 1) -> Path:
         "messages": 9,
         "bytes": 90,
         "attempts": 18,
+        "tried": 18,
+        "unknown_days": 0,
+        "days": 2,
         "lost": 9,
         "retries": 9,
         "duplicates": 0,
@@ -102,11 +118,20 @@ def small_page(path: Path, anomalies: int = 1) -> Path:
             "days": ["2025-11-21"],
             "logs": {"records": 27, "servers": 3, "absent": [], "gaps": []},
         },
+        "logs": {"absent": "", "gaps": ""},
         "day": None,
+        "kinds": {"lost": 1_200, "log missing": 34},
+        "totals": {"anomalies": 1_234, "links": 3, "balance": 1},
         "sites": [
             log | {"server": name, "x": x, "y": y} for name, x, y in ((a, 0, 0), (b, 1, 0.5), (c, 0.4, 1))
         ],
-        "links": [counts | times | {"from": a, "to": b}, counts | times | {"from": b, "to": c}],
+        "links": [
+            counts | times | {"from": a, "to": b},
+            counts | times | {"from": b, "to": c, "tried": 9, "lost": 0, "retries": 0, "unknown_days": 1},
+            counts
+            | times
+            | {"from": c, "to": b, "tried": 0, "lost": None, "retries": None, "unknown_days": 2},
+        ],
         "anomalies": [
             {
                 "kind": "lost",
@@ -115,7 +140,7 @@ def small_page(path: Path, anomalies: int = 1) -> Path:
                 "smuid": smuid,
                 "topic": TOPIC,
                 "time_us": 1,
-                "detail": "x",
+                "detail": "what is proven of it " * 9,
             }
             for smuid in smuids
         ],
@@ -140,11 +165,46 @@ def test_a_click_on_an_anomaly_leads_to_its_route(browser: Any, tmp_path: Path) 
     assert opened_route.count() == 1
     assert f"{SITES[0]}/019aa5d72900-1-1" in opened_route.inner_text()
     assert f"{SITES[1]} after" in opened_route.inner_text()
-    assert "by the pattern weather.#" in opened_route.inner_text()
+    assert f"how it came here is not known: {SITES[2]} · unknown" in opened_route.inner_text()
+    assert "by the pattern weather.#\n" in f"{opened_route.inner_text()}\n"
+    assert f"proven: the copy at {SITES[1]} was lost\n" in opened_route.inner_text()
+    assert f"not known: what became of the copy at {SITES[2]}\n" in opened_route.inner_text()
+    assert (
+        f"{SITES[1]} · lost: {SITES[1]} has acknowledged it to {SITES[0]}, 1970-01-01T00:00:00.000+00:00 by"
+        f" the clock of {SITES[0]} (its record 9). Of the log of {SITES[1]} no record is missing between"
+        " those of what it answered before and after, and none of them is of this message: it was lost there."
+    ) in opened_route.inner_text()
     assert page.evaluate("document.querySelector('#routes details[open]').getBoundingClientRect().top") < 10
     page.click("#anomalies tbody tr:nth-child(2)")
     assert f"smqpd trace route {SITES[0]}/019aa5d72900-1-2" in page.inner_text("#elsewhere")
     assert said == []
+    page.close()
+
+
+def test_what_the_page_does_not_have_it_says(browser: Any, tmp_path: Path) -> None:
+    page, said = opened(browser, small_page(tmp_path / "page.html"))
+    assert page.inner_text("#kinds") == (
+        "There are: lost 1,200, log missing 34. To see more: smqpd trace anomalies --limit N --out DIR"
+    )
+    assert page.inner_text("#anomalies .filter span") == "1 of 1; the gravest of 1,234"
+    assert page.inner_text("#links .filter span") == "3 of 3"
+    assert said == []
+    page.close()
+
+
+def test_sentences_are_whole_and_no_number_is_torn(browser: Any, tmp_path: Path) -> None:
+    page, _ = opened(browser, small_page(tmp_path / "page.html"), viewport={"width": 400, "height": 800})
+    page.evaluate("document.querySelectorAll('details').forEach((box) => { box.open = true; })")
+    long = page.locator(".long").all_text_contents()
+    assert set(long) == {TOPIC, f"{TOPIC} "}
+    lines = """(cell) => {
+      const range = document.createRange();
+      range.selectNodeContents(cell);
+      return new Set([...range.getClientRects()].map((box) => box.top)).size;
+    }"""
+    cells = page.locator("td.number").all()
+    assert {cell.evaluate(lines) for cell in cells if cell.text_content()} == {1}
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
     page.close()
 
 
@@ -182,11 +242,46 @@ def test_on_a_telephone_names_are_whole_and_labels_large_and_a_long_topic_small(
     page.close()
 
 
+def test_loss_is_that_of_the_days_of_which_it_is_known(spark: Any, browser: Any, tmp_path: Path) -> None:
+    from routing.trace import report
+
+    days = [("a", "b", 4, 2), ("a", "b", 8, None), ("a", "b", 4, 0), ("b", "a", 4, None)]
+    others = (
+        "messages",
+        "bytes",
+        "duplicates",
+        "loops",
+        "timed",
+        "delay_p50_us",
+        "delay_p99_us",
+        "raw_p50_us",
+    )
+    columns = ["`from`", "`to`", "attempts", "lost", "lost as retries", *(f"1 as {name}" for name in others)]
+    frame = spark.createDataFrame(days, "`from` string, `to` string, attempts long, lost long")
+    found = {row["from"]: row.asDict() for row in report.per_link(frame.selectExpr(*columns))}
+    names = ("attempts", "tried", "lost", "retries", "unknown_days", "days")
+    assert [found["a"][name] for name in names] == [16, 8, 2, 2, 1, 3]
+    assert [found["b"][name] for name in names] == [4, 0, None, None, 1, 1]
+
+    page, _ = opened(browser, small_page(tmp_path / "page.html"))
+    partly = "(unknown on 1 of 2 days)"
+    shown = [page.locator(f"#links td:nth-child({column})").all_inner_texts() for column in (5, 6)]
+    assert shown == [["50.00 %", f"0.00 % {partly}", "unknown"], ["9", f"0 {partly}", "unknown"]]
+    title = page.locator("#graph line title").nth(1).text_content()
+    assert f"0.00 % {partly} of attempts lost" in title
+    page.close()
+
+
 def test_the_page_renders_and_its_console_is_clean(browser: Any, page_file: Path, faulty: Traced) -> None:
+    from routing.trace.anomalies import KINDS
+
     page, said = opened(browser, page_file)
     assert page.locator("#graph circle").count() == len(faulty.sites)
     assert page.locator("#graph line").count() == len(faulty.links)
     assert "the balance does not close" in page.inner_text("#head")
+    found = faulty.summary["anomalies"]
+    listed = ", ".join(f"{kind} {found[kind]}" for kind in KINDS if kind in found)
+    assert page.inner_text("#kinds") == f"There are: {listed}."
     assert page.locator("#routes details").count() > 0
     assert said == []
     page.close()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.accusations import spoiled
+from tests.bench.spoiled import Case, spoiled
 from tests.sim.machine import WALL_BEGINS_S
 from tests.sim.simulation import Outcome, simulate
 
@@ -73,7 +73,7 @@ def judged(
                 accepted[record["smuid"]].add((record["peer"], record["server"]))
     logs = [kept / site for site in outcome.scenario.sites if site != withheld]
     if spoiled_too:
-        spoiled(kept, directory, SPOILED, SPOILED_MISSING, 0, random.Random(seed))
+        spoiled(kept, directory / SPOILED, SPOILED, Case(SPOILED_MISSING), random.Random(seed))
         logs.append(directory / SPOILED)
     summary = batch.run(spark, [str(path) for path in logs], out, now_us=NOW_US)
     own = f"not startswith(smuid, '{SPOILED}')"
@@ -142,7 +142,7 @@ def test_of_federations_that_never_meet_the_same_is_said_together_as_of_each_alo
     for site in torn_seed.logs:
         if site.name != SPOILED:
             (of_torn / site.name).symlink_to(site)
-    spoiled(of_torn, tmp_path, "b", 0.0, 0, random.Random(TORN_SEED))
+    spoiled(of_torn, tmp_path / "b", "b", Case(), random.Random(TORN_SEED))
     together = str(tmp_path / "tables")
     logs = [*whole_seed.logs, tmp_path / "b", torn_seed.logs[-1]]
     batch.run(spark, [str(path) for path in logs], together, now_us=NOW_US)

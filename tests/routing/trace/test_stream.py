@@ -1,5 +1,6 @@
 """The same aggregates as a stream."""
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,14 @@ def test_windows_that_have_ended_are_exactly_right(whole: Traced, tmp_path: Path
     assert counted == sum(len(whole.messages[row.smuid]["accepted"]) for row in rows)
 
 
-def test_a_second_run_takes_up_where_the_first_ended(spark: Any, tmp_path: Path) -> None:
+def test_a_second_run_takes_up_where_the_first_ended_and_a_file_that_is_cut_ends_none(
+    spark: Any, tmp_path: Path
+) -> None:
     from routing.trace import stream
 
     logs = tmp_path / "logs"
     generate(Plan(sites=3, messages=30), logs)
+    (logs / "hops-cut-1-1-9.jsonl.gz").write_bytes(gzip.compress(b"no record\n" * 9_000)[:50])
     stream.run(spark, str(logs), str(tmp_path), once=True, every_s=1)
     first = spark.read.parquet(str(tmp_path / "stream" / "routes")).count()
     assert first

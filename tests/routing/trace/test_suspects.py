@@ -145,6 +145,51 @@ def its_server_was_installed_anew_and_its_numbers_reach_the_first_that_was_read_
     return set()
 
 
+def its_sender_was_installed_anew_and_answers_of_its_second_life_have_the_numbers_around_it(
+    case: Suspects,
+) -> set[str]:
+    """The record of the copy is in a gap, and there is none where those of the second life are."""
+    for number in range(3):
+        case.logs.last[case.a] = 1 + 2 * number
+        if number == 1:
+            case.logs.lose(case.set)
+            case.answered()
+        else:
+            case.taken()
+    case.lives()
+    for number in range(2):
+        case.logs.last[case.a] = 2 + 2 * number
+        case.taken()
+    for number in (1, 2, 4, 6):
+        case.logs.last[case.a] = number - 1
+        case.logs.write(case.a, "heartbeat")
+    return set()
+
+
+def a_receipt_counts_one_that_has_it_and_nobody_is_known_to(case: Suspects) -> set[str]:
+    """Its server was restored from a backup, and its boot and numbers go on as if nothing had been."""
+    lost = a_copy_between_two_that_were_answered_where_all_numbers_are_there(case)
+    for name in lost:
+        case.logs.write(case.a, "receipt", name, receipt="1/1")
+    return set()
+
+
+def a_receipt_counts_those_that_are_known_to_have_it(case: Suspects) -> set[str]:
+    lost = a_copy_between_two_that_were_answered_where_all_numbers_are_there(case)
+    for name in lost:
+        case.logs.write(case.a, "committed", name, subscription=f"{READER}@{case.a}", attempt=1)
+        case.logs.write(case.a, "receipt", name, receipt="1/2")
+    return lost
+
+
+def its_server_was_restored_and_its_numbers_go_on_far_beyond(case: Suspects) -> set[str]:
+    case.taken()
+    case.answered()
+    case.logs.last[case.set] += 1 << 50
+    case.taken()
+    return set()
+
+
 LOST: Final[dict[str, Callable[[Suspects], set[str]]]] = {
     "between two that were answered": a_copy_between_two_that_were_answered_where_all_numbers_are_there,
     "in a gap": its_record_may_be_in_a_gap_whatever_the_clock_said,
@@ -163,6 +208,10 @@ LOST: Final[dict[str, Callable[[Suspects], set[str]]]] = {
         its_server_was_installed_anew_and_its_numbers_reach_the_first_that_was_read_before
     ),
     "started again": its_server_was_started_again,
+    "sender anew": (its_sender_was_installed_anew_and_answers_of_its_second_life_have_the_numbers_around_it),
+    "restored": its_server_was_restored_and_its_numbers_go_on_far_beyond,
+    "had, says a receipt": a_receipt_counts_one_that_has_it_and_nobody_is_known_to,
+    "not had, says a receipt": a_receipt_counts_those_that_are_known_to_have_it,
 }
 """Each tells of copies, and says which of them are lost."""
 
@@ -182,7 +231,7 @@ def lost(spark: Any) -> dict[str, tuple[set[str], set[str]]]:
     gaps = coverage.gaps(words, twice=twice).localCheckpoint()
     covered = coverage.coverage(read, words, gaps, twice).localCheckpoint()
     copies = facts.copies(facts.facts(read, [case.set for case in cases.values()])).localCheckpoint()
-    found = ends.states(copies, covered, brackets.proven_lost(copies, read, gaps))
+    found = ends.states(copies, covered, brackets.proven_lost(copies, read, gaps, twice))
     said = [row.smuid for row in found.where("state = 'lost'").collect()]
     return {
         name: ({smuid for smuid in said if smuid.startswith(f"{case.a}/")}, true[name])

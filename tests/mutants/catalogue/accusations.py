@@ -1,0 +1,110 @@
+"""Contract 7: what the trace jobs say of others is proven."""
+
+from tests.mutants.mutation import Mutation
+
+MUTATIONS = [
+    Mutation(
+        name="a number that an earlier run has read tells a record",
+        file="routing/trace/ingest.py",
+        old='.join(before, [*identity, "content"], "left_anti")',
+        new='.join(before, identity, "left_anti")',
+        tests=(
+            "tests/routing/trace/test_late_logs.py::"
+            "test_the_records_of_a_server_that_numbers_anew_are_all_read_in_whatever_runs",
+        ),
+    ),
+    Mutation(
+        name="answers of a sender that numbers anew are in the order of their numbers",
+        file="routing/trace/brackets.py",
+        old='answers.join(broadcast(twice.select(f.col("server").alias("from"))), "from", "left_anti")',
+        new="answers",
+        tests=("tests/routing/trace/test_suspects.py::test_a_copy_is_lost_where_that_is_proven_alone",),
+    ),
+    Mutation(
+        name="a copy that a receipt counts is lost",
+        file="routing/trace/brackets.py",
+        old='.where("x > had")',
+        new='.where("x < 0")',
+        tests=("tests/routing/trace/test_suspects.py::test_a_copy_is_lost_where_that_is_proven_alone",),
+    ),
+    Mutation(
+        name="a site that is made of a backup gives numbers that were given since",
+        file="daemon/store/backup.py",
+        old="max(last_record + iif(last_record > ?4, ?5, 1), ?4)",
+        new="max(last_record, ?5)",
+        tests=(
+            "tests/daemon/store/test_copied_numbers.py::"
+            "test_nobody_who_goes_on_with_a_copy_gives_a_number_again",
+        ),
+    ),
+    Mutation(
+        name="a route is complete though who sent a copy on is not known to have had it",
+        file="routing/trace/routes.py",
+        old='f.concat("unsure", silent, unseen)',
+        new='f.concat("unsure", silent)',
+        tests=(
+            "tests/routing/trace/test_fetched_early.py::"
+            "test_whoever_sent_a_copy_has_had_it_and_is_missing_where_no_log_tells_of_that",
+        ),
+    ),
+    Mutation(
+        name="a receipt is wrong though copies that it may count were still held as the log ends",
+        file="routing/trace/custody.py",
+        old='f.col("settled") & (f.col("x") > f.col("had"))',
+        new='(f.col("x") > f.col("had"))',
+        tests=(
+            "tests/routing/trace/test_fetched_early.py::"
+            "test_a_receipt_is_not_wrong_while_more_may_have_come_of_a_copy",
+        ),
+    ),
+    Mutation(
+        name="a copy came with more depth after its end, and nothing more was to become of it",
+        file="routing/trace/ends.py",
+        old="& ~f.coalesce(widened_since, f.lit(False))",
+        new="",
+        tests=(
+            "tests/routing/trace/test_fetched_early.py::"
+            "test_a_receipt_is_not_wrong_while_more_may_have_come_of_a_copy",
+        ),
+    ),
+    Mutation(
+        name="a copy has looped though the log of its sender ends before that is answered",
+        file="routing/trace/anomalies.py",
+        old='known = hop["sent_logged"] & f.array_contains',
+        new="known = f.array_contains",
+        tests=(
+            "tests/routing/trace/test_fetched_early.py::"
+            "test_a_copy_that_came_back_has_looped_only_where_the_log_of_its_sender_goes_on",
+        ),
+    ),
+    Mutation(
+        name="one crossing of a link that its sender has logged stands for all",
+        file="routing/trace/custody.py",
+        old='link & other["sent_logged"] & (_crossing(other) == _crossing(hop))',
+        new='link & other["sent_logged"]',
+        tests=(
+            "tests/routing/trace/test_fetched_early.py::"
+            "test_who_may_have_had_a_message_back_has_made_no_second_custodian",
+        ),
+    ),
+    Mutation(
+        name="the two lives of a server that numbers anew tell that its clock was set",
+        file="routing/trace/coverage.py",
+        old='records.join(broadcast(twice), "server", "left_anti")',
+        new="records",
+        tests=(
+            "tests/routing/trace/test_jumps.py::"
+            "test_of_a_server_that_numbers_anew_no_record_tells_that_its_clock_was_set",
+        ),
+    ),
+    Mutation(
+        name="what may be answered after the end of a log was not answered",
+        file="routing/trace/links.py",
+        old='f.bit_count(f.col("silent").bitwiseAND(answered_bit - 1))',
+        new='f.bit_count(f.col("silent"))',
+        tests=(
+            "tests/routing/trace/test_lost_on_links.py::"
+            "test_an_attempt_that_came_is_unanswered_where_a_later_one_was_answered",
+        ),
+    ),
+]

@@ -1,0 +1,86 @@
+"""Contract 7: what is told of the records of the hop log, in words, trees and pages."""
+
+from tests.mutants.mutation import Mutation
+
+MUTATIONS = [
+    Mutation(
+        name="a message hangs where it came again, as only later Hops tell that it came before",
+        file="routing/trace/arrivals.py",
+        old="""level = passed[link]["level"] if level is None else level""",
+        new="""level = level or None""",
+        tests=(
+            "tests/routing/trace/test_journal.py::"
+            "test_that_it_came_first_is_told_by_later_hops_where_nothing_tells_how_it_left",
+        ),
+    ),
+    Mutation(
+        name="a server has a message first from who had it only from there",
+        file="routing/trace/arrivals.py",
+        old="first[server] = ways[server][rank]",
+        new="first[server] = ways[server][0]",
+        tests=(
+            "tests/routing/trace/test_journal.py::"
+            "test_one_that_comes_again_hangs_where_it_came_first_though_that_record_is_missing",
+        ),
+    ),
+    Mutation(
+        name="that it may have come another way before is not said",
+        file="routing/trace/arrivals.py",
+        old="return NOT_ALONE if any(",
+        new="return NOT_ALONE if () == (",
+        tests=("tests/routing/trace/test_journal.py::test_another_way_before_that_is_said_to_be_possible",),
+    ),
+    Mutation(
+        name="a copy is still held though its log has ended",
+        file="routing/trace/proof.py",
+        old=", log_ends=moment(ends_us))",
+        new=")",
+        tests=(
+            "tests/routing/trace/test_proof.py::"
+            "test_what_is_held_is_so_at_the_end_of_its_log_for_others_may_know_more",
+        ),
+    ),
+    Mutation(
+        name="attempts of days of which no loss is known make the loss of the others less",
+        file="routing/trace/report.py",
+        old="""f.sum(f.when(is_known, f.col("attempts")))""",
+        new="""f.sum(f.col("attempts"))""",
+        tests=("tests/routing/trace/test_report.py::test_loss_is_that_of_the_days_of_which_it_is_known",),
+    ),
+    Mutation(
+        name="what comes before the damage of a packed file is believed",
+        file="routing/trace/files.py",
+        old="""unread = unreadable(session, paths) if session.conf.get(_PASSES_OVER) == "true" else []""",
+        new="unread: list[str] = []",
+        tests=(
+            "tests/routing/trace/test_unreadable.py::"
+            "test_files_that_cannot_be_read_to_their_end_are_named_and_all_others_are_read",
+        ),
+    ),
+    Mutation(
+        name="a run that has read nothing has succeeded",
+        file="routing/trace/command.py",
+        old="if not records_read(found):",
+        new="if found is None:",
+        tests=("tests/routing/trace/test_unreadable.py::test_of_nothing_it_is_not_said_that_it_closes",),
+    ),
+    Mutation(
+        name="a log that may not be read is passed over",
+        file="routing/trace/command_line.py",
+        old="if not os.access(os.path.join(where, each), os.R_OK):",
+        new="if not where:",
+        tests=(
+            "tests/routing/trace/test_unreadable.py::"
+            "test_what_may_not_be_read_is_named_before_spark_is_started",
+        ),
+    ),
+    Mutation(
+        name="of a copy that is proven to be lost it is said that nothing is known",
+        file="routing/trace/journal.py",
+        old="""lost = {copy["server"] for copy in route["copies"] if copy["state"] == "lost"}""",
+        new="""lost: set[str] = set()""",
+        tests=(
+            "tests/routing/trace/test_journal.py::test_what_is_proven_to_be_lost_is_not_said_to_be_unknown",
+        ),
+    ),
+]
