@@ -17,6 +17,7 @@
     topology         what is known of their links and wants
     arriving         what becomes of a copy that comes
     custody          mode ONE
+    ways_of_one      where that may go: first of all to who is attached
     counting         receipts, where answers may not come back by the way of the copy
     wanting          what peers and news tell of wants, and what comes of it
     pulling          what is held goes where it is wanted now
