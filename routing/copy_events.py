@@ -31,31 +31,33 @@ def _advance(entry: Entry, event: CopyEvent, left_to: int = 0) -> bool:
     return False
 
 
+def _live_on(entry: Entry, event: CopyEvent) -> None:
+    """Have something happen to a copy that cannot end it."""
+    ended = _advance(entry, event)
+    assert not ended
+
+
 # -- one more is due ------------------------------------------------------------------------------
 
 
 def joined(entry: Entry) -> None:
     """Count a subscription that came late and is due to have a copy that is kept, too."""
-    ended = _advance(entry, "joined")
-    assert not ended
+    _live_on(entry, "joined")
 
 
 def sent(entry: Entry) -> None:
     """Count a peer that is to answer for a copy of mode ALL."""
-    ended = _advance(entry, "sent")
-    assert not ended
+    _live_on(entry, "sent")
 
 
 def destined(entry: Entry) -> None:
     """Count a site that a copy of mode ALL is to be seen to."""
-    ended = _advance(entry, "destined")
-    assert not ended
+    _live_on(entry, "destined")
 
 
 def undone(entry: Entry) -> None:
     """Count a subscription again that had finished a copy, which did not come true; it may have ended so."""
-    ended = _advance(entry, "undone")
-    assert not ended
+    _live_on(entry, "undone")
 
 
 # -- one less is due ------------------------------------------------------------------------------
@@ -82,8 +84,7 @@ def taken_back(entry: Entry) -> None:
     That cannot end it: the sites that it was for are counted still, as they are seen to in another way, or
     until `arrived` follows.
     """
-    ended = _advance(entry, "answered")
-    assert not ended
+    _live_on(entry, "answered")
 
 
 def arrived(entry: Entry) -> bool:
@@ -96,8 +97,7 @@ def arrived_by_answer(entry: Entry) -> None:
 
     That cannot end it: the peer is counted until `answered` follows.
     """
-    ended = _advance(entry, "arrived")
-    assert not ended
+    _live_on(entry, "arrived")
 
 
 def returned(entry: Entry) -> bool:

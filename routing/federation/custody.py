@@ -31,7 +31,7 @@ from typing import Final
 
 from routing.decisions import Record
 from routing.delivery import Deliveries
-from routing.federation.forwarding import Forwarding
+from routing.federation.forwarding import Forwarding, want_of
 from routing.federation.interest import Interest
 from routing.federation.peer import Peer
 from routing.federation.ways_of_one import WaysOfOne
@@ -78,9 +78,7 @@ class Custody:
         self._ways = ways
         self.waiting: dict[str, Mapping[str, int] | None] = {}
         self._denied: dict[tuple[str, str], dict[int, Copy]] = {}  # by peer and topic; some have ended since
-        self._wandering: dict[
-            str, dict[int, Copy]
-        ] = {}  # by topic, what has gone to a peer too often; likewise
+        self._wandering: dict[str, dict[int, Copy]] = {}  # by topic; has been everywhere too often; likewise
 
     def hand_over(self, entry: Entry, *, again: bool = False) -> bool:
         """Hand a message that nobody here can take now to a peer; False where it has to wait here.
@@ -158,7 +156,7 @@ class Custody:
     def distances(self, topic: Topic) -> Mapping[str, int]:
         """By peer, links from it to where messages of a topic may go, or to the site of its account."""
         if topic.is_system:
-            return self._interest.distances(("SERVER", parse_address(topic.name).server))
+            return self._interest.distances(want_of(topic, "ONE"))
         return self._ways.distances(topic)
 
     def acknowledged(self, copy: Copy, peer: str, answered: Answered, now: float) -> None:

@@ -21,6 +21,7 @@ from routing.federation.interest import Interest
 from routing.federation.peer import Peer
 from routing.link.codec import are_destinations, in_parts
 from routing.link.units import TransferOutcome
+from routing.message import DeliveryMode
 from routing.names import parse_address, parse_smuid
 from routing.peering.copies import (
     FOREVER,
@@ -36,8 +37,9 @@ from routing.peering.copies import (
 from routing.peering.crossing import in_order
 from routing.peering.decisions import AcknowledgeUnit, Send, StoreCopy, StoreSeen
 from routing.peering.wants import Want
-from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry, own_id
+from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED, own_id
 from routing.state import SiteState
+from routing.subscription import Topic
 
 SEEN_MAX: Final = 100_000
 """Smuids in memory; others are found on disk."""
@@ -155,12 +157,6 @@ class Forwarding:
 
     # -- to the peers -----------------------------------------------------------------------------
 
-    def want_of(self, entry: Entry) -> Want:
-        """What a peer must want, or be a way to, for a copy to be of use there."""
-        if entry.topic.is_system:
-            return ("SERVER", parse_address(entry.topic.name).server)
-        return ("ONE" if entry.flags & ONE else "ALL", entry.topic.name)
-
     def send_to_all(self, copy: Copy, *, counted: bool) -> list[int]:
         """Send a copy of mode ALL wherever it is wanted and has not gone so far.
 
@@ -171,7 +167,7 @@ class Forwarding:
 
     def send_to(self, copy: Copy, peers: Iterable[str], *, counted: bool) -> list[int]:
         """Send as `send_to_all` does, to these peers."""
-        distances = self._interest.distances(self.want_of(copy.entry))
+        distances = self._interest.distances(want_of(copy.entry.topic, "ALL"))
         sent = (self._send(copy, self.peers[name], distances.get(name), counted=counted) for name in peers)
         return [query for query in sent if query is not None]
 
@@ -393,7 +389,7 @@ class Forwarding:
                 is_passed_over |= bool(copy.entry.flags & STATED)
                 continue
             if not copy.entry.flags & (ONE | GONE) and copy.entry.flags & STATED:
-                distance = self._interest.distance(peer.name, self.want_of(copy.entry))
+                distance = self._interest.distance(peer.name, want_of(copy.entry.topic, "ALL"))
                 self._send(copy, peer, distance, counted=False)
         return is_passed_over
 
@@ -402,3 +398,10 @@ class Forwarding:
         if arrival.unit is not None:
             answer = AcknowledgeUnit(arrival.peer, arrival.unit, outcome, reason, entry_id, arrival)
             self._state.out.append(answer)
+
+
+def want_of(topic: Topic, mode: DeliveryMode) -> Want:
+    """What a peer must want, or be a way to, for messages of a topic to be of use there."""
+    if topic.is_system:
+        return ("SERVER", parse_address(topic.name).server)
+    return (mode, topic.name)

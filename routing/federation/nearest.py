@@ -90,7 +90,7 @@ class NearestByNews:
             wanting = self._wanting(want)
             if kind == "ALL":
                 wanting = self._topology.wants.unsure(name).union(wanting)
-            found = remembered[want] = self._distances(want, wanting)
+            found = _remember(remembered, want, self._distances(want, wanting))
         return found
 
     def to_attached(self, topic: str) -> Mapping[str, int]:
@@ -99,19 +99,16 @@ class NearestByNews:
         found = remembered.get(("ATTACHED", topic))
         if found is None:
             attached = self._topology.wants.attached(topic)
-            found = remembered["ATTACHED", topic] = self._distances(("ONE", topic), attached)
+            found = _remember(remembered, ("ATTACHED", topic), self._distances(("ONE", topic), attached))
         return found
 
     def _remembered(self, bucket: int) -> dict[Said, dict[str, int]]:
-        """What has been found of a bucket and holds still, with room for more."""
+        """What has been found of a bucket and holds still."""
         if self._version != self._topology.version:
             self._version = self._topology.version
             for each in self._found:
                 each.clear()
-        remembered = self._found[bucket]
-        if len(remembered) >= FOUND_MAX:
-            remembered.clear()
-        return remembered
+        return self._found[bucket]
 
     def distances_without(self, want: Want, sites: Container[str]) -> Mapping[str, int]:
         """Distances as of `distances`, if these sites did not want it."""
@@ -347,6 +344,13 @@ class NearestByNews:
             buckets = set(range(TOPIC_BUCKETS))
         for bucket in buckets:
             self._found[bucket].clear()
+
+
+def _remember(remembered: dict[Said, dict[str, int]], said: Said, found: dict[str, int]) -> dict[str, int]:
+    if len(remembered) >= FOUND_MAX:
+        remembered.clear()
+    remembered[said] = found
+    return found
 
 
 def _nearest(reached: Mapping[str, int], sites: Collection[str]) -> int | None:

@@ -151,7 +151,8 @@ class Ways:
             is_bounded: it has any depth, but for `depth_max` of links, which ends its way where it is less.
             over_here: it may come back here, as what peers tell each other does in a circle.
         """
-        key = peer, shut, up, without, is_bounded and self.links.has_bounds, over_here
+        is_bounded = is_bounded and self.links.has_bounds
+        key = peer, shut, up, without, is_bounded, over_here
         found = self._beyond.get(key)
         if found is None:
             if len(self._beyond) >= REACHES_MAX:
@@ -160,7 +161,7 @@ class Ways:
                 found = {}
             else:
                 shunned = without if over_here else without | {self._server}
-                search = self._search_bounded if key[4] else self._search_unbounded
+                search = self._search_bounded if is_bounded else self._search_unbounded
                 found = search(peer, shut, up, shunned)
             self._beyond[key] = found
         return found

@@ -21,6 +21,7 @@ from itertools import pairwise
 import msgspec
 
 from routing.federation.custody import CROSSINGS_MAX
+from routing.federation.forwarding import want_of
 from routing.names import parse_address
 from routing.queue import GUARANTEED, ONE, Entry
 from routing.router import Router
@@ -91,7 +92,7 @@ class Resting:
             held = Held(site, f"{key} ({smuid})", *self._takers(entry, key))
             if (copy := federation.outlook.copies.get(entry.id)) is not None:
                 held.depth, held.hops, held.handed_to = copy.depth, copy.hops, copy.custody_to
-                held.told = federation.interest.told(federation.forwarding.want_of(entry))
+                held.told = federation.interest.told(want_of(entry.topic, "ONE"))
             yield held
 
     def _takers(self, entry: Entry, key: str) -> tuple[set[str], set[str]]:

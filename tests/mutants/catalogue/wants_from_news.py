@@ -169,6 +169,13 @@ MUTATIONS: Final = [
         tests=(f"{CUSTODY}::test_one_that_goes_to_and_fro_comes_to_rest_and_goes_on_each_minute",),
     ),
     Mutation(
+        name="all that has gone to and fro for long goes on each minute",
+        file="routing/federation/custody.py",
+        old="while left and count < WANDERERS_MAX:",
+        new="while left:",
+        tests=(f"{CUSTODY}::test_of_those_that_have_gone_to_and_fro_only_so_many_go_on_each_minute",),
+    ),
+    Mutation(
         name="what has gone to and fro for long rests for ever",
         file="routing/federation/custody.py",
         old="if self.hand_over(entry, again=True):",
@@ -276,7 +283,7 @@ MUTATIONS: Final = [
     Mutation(
         name="what waits for an account waits for somebody who takes mode ONE",
         file="routing/federation/custody.py",
-        old='("SERVER", parse_address(topic.name).server)',
+        old='want_of(topic, "ONE")',
         new='("ONE", topic.name)',
         tests=(f"{CUSTODY}::test_all_that_waits_for_accounts_of_a_server_goes_when_its_site_is_reached",),
     ),

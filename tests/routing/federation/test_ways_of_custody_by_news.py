@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from routing.federation import custody
 from routing.federation.custody import CROSSINGS_MAX
 from routing.peering.decisions import TellNews
 from routing.peering.wants import Want
@@ -255,7 +256,8 @@ def to_and_fro(sites: Federation) -> None:
         sites.settle(1)
 
 
-def test_one_that_goes_to_and_fro_comes_to_rest_and_goes_on_each_minute() -> None:
+def gone_to_and_fro(*messages: str) -> Federation:
+    """Sites a and b, which have passed messages for t to and fro that neither has a link to any more."""
     sites = Federation({("a", "b"), ("a", "t"), ("b", "t")})
     know_all(sites)
     sites.subscribe("t", accepts="ONE")
@@ -263,8 +265,14 @@ def test_one_that_goes_to_and_fro_comes_to_rest_and_goes_on_each_minute() -> Non
     sites.cut("a", "t")
     sites.cut("b", "t")
     sites.pass_time(3.0)
-    sites.publish("a", depth=-1, delivery="ONE")
-    to_and_fro(sites)
+    for message in messages:
+        sites.publish("a", message, depth=-1, delivery="ONE")
+        to_and_fro(sites)
+    return sites
+
+
+def test_one_that_goes_to_and_fro_comes_to_rest_and_goes_on_each_minute() -> None:
+    sites = gone_to_and_fro("m")
     assert sites.transfers == 2 * CROSSINGS_MAX
     assert held(sites, "a") == ["t"], "it is where it was published"
     for minute in range(1, 3):
@@ -273,16 +281,19 @@ def test_one_that_goes_to_and_fro_comes_to_rest_and_goes_on_each_minute() -> Non
         assert 0 < sites.transfers - 2 * CROSSINGS_MAX <= 2 * minute
 
 
+def test_of_those_that_have_gone_to_and_fro_only_so_many_go_on_each_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(custody, "WANDERERS_MAX", 2)
+    sites = gone_to_and_fro(*map(str, range(5)))
+    assert len(held(sites, "a")) == 5
+    for gone in (2, 4, 5):
+        minutes_pass(sites, "a")
+        assert len(sites.bulk["a", "b"]) == gone
+
+
 def test_one_that_has_gone_to_and_fro_for_long_arrives_once_there_is_a_way() -> None:
-    sites = Federation({("a", "b"), ("a", "t"), ("b", "t")})
-    know_all(sites)
-    sites.subscribe("t", accepts="ONE")
-    after(sites)
-    sites.cut("a", "t")
-    sites.cut("b", "t")
-    sites.pass_time(3.0)
-    sites.publish("a", depth=-1, delivery="ONE")
-    to_and_fro(sites)
+    sites = gone_to_and_fro("m")
     sites.join("b", "t")
     after(sites)
     minutes_pass(sites, "a", "b")
