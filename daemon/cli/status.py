@@ -58,8 +58,13 @@ def status(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -
         typer.echo(f"{standing.server} runs, smqpd {standing.version}: {standing.counts}")
         for text in about(overview)[1:]:
             typer.echo(text)
+        hop_log = (
+            "a hop log that cannot be read"
+            if hop_log_bytes is None
+            else f"{bytes_shown(hop_log_bytes)} of hop log"
+        )
         reserve = f", {bytes_shown(reserve_bytes)} reserve for a full disk" if reserve_bytes else ""
-        typer.echo(f"  {'keeps':<9} {bytes_shown(hop_log_bytes)} of hop log{reserve}")
+        typer.echo(f"  {'keeps':<9} {hop_log}{reserve}")
         for finding in standing.findings:
             level = "" if finding.level == "refused" else f"{finding.level}: "
             typer.echo(level + said(finding))
@@ -72,18 +77,22 @@ def status(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -
         raise typer.Exit(FAILED)
 
 
-def _hop_log_bytes(state: Path) -> int:
+def _hop_log_bytes(state: Path) -> int | None:
+    """None where this user may not see it."""
     try:
         return sum(file.size_bytes for file in list_files(state / HOPS))
     except OSError:
-        return 0
+        return None
 
 
-def _reserve_bytes(state: Path) -> int:
+def _reserve_bytes(state: Path) -> int | None:
+    """0 where there is none; None where this user may not see it."""
     try:
         return (state / RESERVE).stat().st_size
-    except OSError:
+    except FileNotFoundError:
         return 0
+    except OSError:
+        return None
 
 
 def about(site: Overview) -> list[str]:
