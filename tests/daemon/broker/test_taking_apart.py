@@ -2,7 +2,15 @@
 
 from daemon.broker.inputs import ends_of_inputs
 from daemon.broker.taking_apart import Fault, TakingApart
-from routing.decisions import INPUT_END, AnswerRequest, Decision, DropSetAside, MarkReturned, Together
+from routing.decisions import (
+    INPUT_END,
+    AnswerRequest,
+    Decision,
+    DropSetAside,
+    MarkReturned,
+    StorePublication,
+    Together,
+)
 from routing.door import Door
 from routing.message import Message
 from routing.options import SubscribeOptions
@@ -48,6 +56,14 @@ def test_who_gives_a_message_back_is_refused_where_that_cannot_be_stored_and_nob
     site.door.give_back(site.ada, [site.job], "broken", 0.0, "given back")
     site.door.set_timeout(site.bob, "after", 5.0, "after")
     assert site.answers(MarkReturned) == ["before", "after"]
+
+
+def test_who_publishes_is_not_refused_where_the_message_is_stored_and_its_cmuid_is_not() -> None:
+    site = Site()
+    message = Message(delivery="ONE", cmuid="c1", created="2026-01-01T00:00:00Z")
+    site.door.publish(site.bob, "jobs", message, "bob:desk@a.example", "published")
+    site.door.set_timeout(site.bob, "after", 5.0, "after")
+    assert site.answers(StorePublication) == ["published", "after"]
 
 
 def test_nobody_is_refused_for_what_time_alone_brings_about() -> None:

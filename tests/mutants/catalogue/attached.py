@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.mutation import Mutation
 
 TESTS: Final = "tests/routing/federation/test_ways_to_attached.py"
+IN_NEWS: Final = "tests/routing/federation/test_attached_in_news.py"
 ASKING: Final = "tests/daemon/control/test_enquiring.py"
 WAYS: Final = "routing/federation/ways_of_one.py"
 KNOWN: Final = "routing/federation/known_wants.py"
@@ -78,7 +79,7 @@ MUTATIONS: Final = [
         file="routing/federation/own_wants.py",
         old='        if kind != "ATTACHED":\n',
         new="        if kind:\n",
-        tests=(f"{TESTS}::test_peers_of_an_earlier_version_are_told_nothing_of_who_is_attached",),
+        tests=(f"{IN_NEWS}::test_peers_of_an_earlier_version_are_told_nothing_of_who_is_attached",),
     ),
     Mutation(
         name="that a session has left is said to nobody",
@@ -99,7 +100,7 @@ MUTATIONS: Final = [
         file="routing/federation/own_leaves.py",
         old="        return bool(self.unsealed or self.gone) or",
         new="        return bool(self._stale) or",
-        tests=(f"{TESTS}::test_who_leaves_and_is_back_before_news_may_say_so_costs_nothing",),
+        tests=(f"{IN_NEWS}::test_who_leaves_and_is_back_before_news_may_say_so_costs_nothing",),
     ),
     Mutation(
         name="a site hands on what its news brings back, as it says still that somebody is attached",
@@ -140,21 +141,21 @@ MUTATIONS: Final = [
         file=KNOWN,
         old='if mode == "ONE" and not self.tells_attached:',
         new="if False:",
-        tests=(f"{TESTS}::test_a_site_that_tells_from_now_on_is_believed_at_once",),
+        tests=(f"{IN_NEWS}::test_a_site_that_tells_from_now_on_is_believed_at_once",),
     ),
     Mutation(
         name="a site that says from now on who is attached is taken as it was",
         file=KNOWN,
         old="        self._change(site, known, was, set(known.said(leaves)))\n",
         new="",
-        tests=(f"{TESTS}::test_a_site_that_tells_from_now_on_is_believed_at_once",),
+        tests=(f"{IN_NEWS}::test_a_site_that_tells_from_now_on_is_believed_at_once",),
     ),
     Mutation(
         name="what somebody is attached to counts as wanted twice",
         file=KNOWN,
         old=" - known.rules - known.attached if",
         new=" - known.rules if",
-        tests=(f"{TESTS}::test_what_is_wanted_is_counted_once_whoever_is_attached",),
+        tests=(f"{IN_NEWS}::test_what_is_wanted_is_counted_once_whoever_is_attached",),
     ),
     Mutation(
         name="who is asked where a job goes says so of all that is wanted",

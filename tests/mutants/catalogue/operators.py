@@ -131,7 +131,7 @@ MUTATIONS = [
         old="                self.wait_s = session.publish_wait_s\n",
         new="",
         tests=(
-            "tests/plugins/smqp/test_server.py"
+            "tests/plugins/smqp/test_server_in_time.py"
             "::test_who_publishes_faster_than_it_may_is_read_no_faster_and_loses_nothing",
         ),
     ),

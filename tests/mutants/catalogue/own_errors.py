@@ -100,6 +100,16 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="who publishes is refused what is stored without its Cmuid",
+        file="daemon/broker/taking_apart.py",
+        old="if isinstance(decision, decisions.AnswerRequest) and decision.entry is None:",
+        new="if isinstance(decision, decisions.AnswerRequest):",
+        tests=(
+            "tests/daemon/broker/test_taking_apart.py::"
+            "test_who_publishes_is_not_refused_where_the_message_is_stored_and_its_cmuid_is_not",
+        ),
+    ),
+    Mutation(
         name="a peer takes what could not be stored for heard",
         file="routing/door.py",
         old="self._untimed(federation.hear_interest, end_input=_goes_on)",

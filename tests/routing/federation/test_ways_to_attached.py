@@ -1,68 +1,20 @@
 """Where a message of mode ONE goes by who is attached: to somebody who is there, before who may come."""
 
-from collections import Counter
-from collections.abc import Collection
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from routing.peering.leaves import bucket_of
 from routing.peering.news import DESTINATIONS
 from routing.subscription import Consumer
 from tests.routing.federation.test_destinations import know_all
 from tests.routing.federation.test_radius import graphs
+from tests.support.attached import LINE, RING, begun, leaves, left, publish_for_one, where
 from tests.support.examples import examples
 from tests.support.sites import IN_NEWS, Federation
-from tests.support.wants import after, told_besides_news, unsubscribe
+from tests.support.wants import after, unsubscribe
 
-LINE = {("alpha", "beta"), ("beta", "gamma")}
-RING = {("alpha", "beta"), ("beta", "gamma"), ("gamma", "delta"), ("alpha", "delta")}
 GRAPHS = pytest.mark.parametrize("links", [LINE, RING], ids=["line", "ring"])
 SEEDS = pytest.mark.parametrize("seed", range(5))
-
-
-def begun(
-    links: set[tuple[str, str]],
-    seed: int = 0,
-    *,
-    features: tuple[str, ...] = IN_NEWS,
-    old: Collection[str] = (),
-    older: Collection[str] = (),
-) -> Federation:
-    sites = Federation(links, seed, old=old, older=older)
-    know_all(sites, features)
-    return sites
-
-
-def leaves(sites: Federation, site: str, consumer: Consumer, *, lost: bool = False) -> None:
-    """A session ends; durable subscriptions stay."""
-    router = sites.routers[site]
-    router.subscribing.close(sites.now, consumer, lost=lost)
-    for hold in sites.held.values():
-        hold[:] = [(each, number) for each, number in hold if each is not consumer]
-    router.timing.tick(sites.now)
-    sites.take(site)
-
-
-def left(sites: Federation, site: str, topic: str = "t", channel: str = "night", **options: Any) -> None:
-    """A durable subscription to which nobody is attached."""
-    leaves(sites, site, sites.subscribe(site, topic, channel, **options))
-
-
-def publish(sites: Federation, site: str, name: str = "m", **headers: Any) -> None:
-    sites.publish(site, name, depth=-1, delivery="ONE", **headers)
-
-
-def where(sites: Federation, topic: str = "t") -> list[str]:
-    """The sites that hold a copy."""
-    return [
-        name
-        for name, router in sites.routers.items()
-        for copy in router.federation.outlook.copies.values()
-        if copy.entry.topic.name == topic
-    ]
 
 
 # -- somebody is there -------------------------------------------------------------------------------
@@ -76,7 +28,7 @@ def test_one_that_rests_with_a_subscription_that_nobody_is_attached_to_goes_to_w
     sites = begun(links, seed)
     left(sites, "alpha")
     after(sites)
-    publish(sites, "beta")
+    publish_for_one(sites, "beta")
     after(sites)
     assert where(sites) == ["alpha"]
     sites.subscribe("gamma")
@@ -95,8 +47,8 @@ def test_one_goes_past_a_subscription_that_nobody_is_attached_to(
     left(sites, "beta", pattern)
     sites.subscribe("gamma", pattern)
     after(sites)
-    publish(sites, "alpha")
-    publish(sites, "beta", "n")
+    publish_for_one(sites, "alpha")
+    publish_for_one(sites, "beta", "n")
     after(sites)
     assert sites.delivered == {("gamma", "m"): 1, ("gamma", "n"): 1}
     assert sites.transfers == 3
@@ -112,9 +64,9 @@ def test_what_somebody_leaves_unfinished_goes_to_the_next_one_elsewhere(
     sites = begun(links, seed)
     worker = sites.subscribe("gamma", credit=1)
     after(sites)
-    publish(sites, "alpha")
+    publish_for_one(sites, "alpha")
     sites.settle()
-    publish(sites, "alpha", "n")
+    publish_for_one(sites, "alpha", "n")
     after(sites)
     sites.subscribe("alpha", credit=2)
     after(sites)
@@ -130,7 +82,7 @@ def test_one_that_waits_for_somebody_busy_goes_when_that_one_leaves_before_news_
     sites = begun(LINE, seed)
     worker = sites.subscribe("gamma", credit=0)
     after(sites)
-    publish(sites, "alpha")
+    publish_for_one(sites, "alpha")
     sites.settle()
     assert where(sites) == ["gamma"]
     sites.subscribe("alpha")
@@ -149,7 +101,7 @@ def test_what_waits_for_somebody_busy_goes_when_that_one_leaves_where_there_is_n
     sites.subscribe("alpha", credit=0)
     worker = sites.subscribe("beta", credit=0, durable=False)
     sites.settle()
-    publish(sites, "alpha")
+    publish_for_one(sites, "alpha")
     sites.settle()
     assert where(sites) == ["beta"]
     leaves(sites, "beta", worker)
@@ -163,7 +115,7 @@ def test_what_a_session_that_is_replaced_had_stays_with_the_one_in_its_place(see
     sites.subscribe("gamma", credit=0)
     sites.subscribe("alpha")
     after(sites)
-    publish(sites, "gamma")
+    publish_for_one(sites, "gamma")
     after(sites)
     assert sites.delivered == {("alpha", "m"): 1}
     said = len(sites.news_carried)
@@ -178,7 +130,7 @@ def test_one_of_a_group_follows_the_others_to_who_is_there() -> None:
     left(sites, "alpha")
     after(sites)
     for name in ("m1", "m2", "m3"):
-        publish(sites, "beta", name, group="g")
+        publish_for_one(sites, "beta", name, group="g")
         sites.settle()
     assert where(sites) == ["alpha"] * 3
     sites.subscribe("gamma", credit=1)
@@ -203,7 +155,7 @@ def test_one_rests_while_nobody_is_attached_and_goes_to_who_comes_first(
     left(sites, "alpha")
     left(sites, "gamma")
     after(sites)
-    publish(sites, "beta")
+    publish_for_one(sites, "beta")
     after(sites)
     assert sites.transfers == 1
     for _ in range(5):
@@ -221,7 +173,7 @@ def test_one_rests_where_it_was_published_if_that_takes_it_and_nobody_is_there(s
     for name in sites.names:
         left(sites, name)
     after(sites)
-    publish(sites, "beta")
+    publish_for_one(sites, "beta")
     after(sites)
     assert (where(sites), sites.transfers) == (["beta"], 0)
 
@@ -232,7 +184,7 @@ def test_one_goes_on_to_a_subscription_elsewhere_where_its_own_ends(seed: int) -
     left(sites, "alpha")
     left(sites, "gamma")
     after(sites)
-    publish(sites, "beta")
+    publish_for_one(sites, "beta")
     after(sites)
     held = where(sites)[0]
     unsubscribe(sites, held, channel="night")
@@ -248,7 +200,7 @@ def test_one_goes_to_who_is_there_as_soon_as_a_way_is_up(seed: int) -> None:
     after(sites)
     sites.cut("beta", "gamma")
     after(sites)
-    publish(sites, "beta")
+    publish_for_one(sites, "beta")
     after(sites)
     assert where(sites) == ["alpha"]
     sites.join("beta", "gamma")
@@ -266,11 +218,28 @@ def test_two_who_are_busy_do_not_pass_it_to_and_fro(links: set[tuple[str, str]],
     sites.subscribe("alpha", credit=0)
     sites.subscribe("gamma", credit=0)
     after(sites)
-    publish(sites, "beta")
+    publish_for_one(sites, "beta")
     for _ in range(3):
         after(sites, 60.0)
     assert sites.transfers <= 4
     assert len(where(sites)) == 1
+
+
+@SEEDS
+def test_one_stays_with_who_has_as_much_as_it_takes(seed: int) -> None:
+    sites = begun(LINE, seed)
+    sites.subscribe("gamma", credit=1)
+    left(sites, "alpha")
+    after(sites)
+    publish_for_one(sites, "beta")
+    after(sites)
+    publish_for_one(sites, "beta", "n")
+    after(sites)
+    assert where(sites) == ["gamma", "gamma"]
+    assert sites.delivered == {("gamma", "m"): 1}
+    sites.commit("gamma", "m")
+    assert sites.delivered[("gamma", "n")] == 1
+    assert sites.transfers == 2
 
 
 @SEEDS
@@ -279,8 +248,8 @@ def test_one_stays_with_who_is_busy_and_does_not_go_to_where_nobody_is(seed: int
     sites.subscribe("gamma", credit=0)
     left(sites, "alpha")
     after(sites)
-    publish(sites, "beta")
-    publish(sites, "gamma", "n")
+    publish_for_one(sites, "beta")
+    publish_for_one(sites, "gamma", "n")
     after(sites)
     assert where(sites) == ["gamma", "gamma"]
     assert sites.transfers == 1
@@ -305,7 +274,7 @@ def test_among_sites_of_an_earlier_version_one_rests_and_is_not_lost(seed: int, 
     left(sites, "gamma")
     after(sites)
     for name in sites.names:
-        publish(sites, name, name)
+        publish_for_one(sites, name, name)
         after(sites)
     for _ in range(3):
         after(sites, 60.0)
@@ -328,101 +297,12 @@ def test_what_a_peer_told_before_its_link_went_down_keeps_no_job(seed: int) -> N
     after(sites)
     sites.cut("beta", "old")
     after(sites)
-    publish(sites, "alpha")
+    publish_for_one(sites, "alpha")
     after(sites)
     assert where(sites) == ["gamma"]
 
 
-def test_peers_of_an_earlier_version_are_told_nothing_of_who_is_attached() -> None:
-    sites = begun(LINE, old=("beta",))
-    worker = sites.subscribe("gamma")
-    after(sites)
-    sites.interest_carried.clear()
-    leaves(sites, "gamma", worker)
-    after(sites)
-    sites.subscribe("gamma")
-    after(sites)
-    assert not sites.interest_carried
-
-
-def test_of_a_site_that_does_not_tell_each_want_counts_as_attached() -> None:
-    sites = begun(LINE, features=(DESTINATIONS,))
-    left(sites, "gamma")
-    left(sites, "alpha")
-    after(sites)
-    publish(sites, "alpha")
-    after(sites)
-    assert where(sites) == ["gamma"]
-
-
-def test_a_site_that_tells_from_now_on_is_believed_at_once() -> None:
-    sites = begun(LINE, features=(DESTINATIONS,))
-    left(sites, "gamma")
-    after(sites)
-    known = sites.routers["alpha"].federation.known_wants
-    assert set(known.attached("t")) == {"gamma"}
-    gamma = sites.routers["gamma"]
-    gamma.federation.spreading.set_notary(sites.notaries["gamma"], IN_NEWS)
-    gamma.timing.tick(sites.now)
-    sites.take("gamma")
-    after(sites)
-    assert not known.attached("t")
-    assert set(known.wanting("ONE", "t")) == {"gamma"}
-    gamma.federation.spreading.set_notary(sites.notaries["gamma"], (DESTINATIONS,))
-    gamma.timing.tick(sites.now)
-    sites.take("gamma")
-    after(sites)
-    assert set(known.attached("t")) == {"gamma"}
-
-
-# -- what it costs -----------------------------------------------------------------------------------
-
-
-def test_who_comes_and_goes_costs_one_control_a_link_and_direction_at_most() -> None:
-    sites = begun(RING)
-    worker = sites.subscribe("gamma", channel="night")
-    after(sites)
-    for comes in (False, True, False):
-        sites.news_carried.clear()
-        sites.wants_carried.clear()
-        sites.interest_carried.clear()
-        if comes:
-            worker = sites.subscribe("gamma", channel="night")
-        else:
-            leaves(sites, "gamma", worker)
-        after(sites)
-        assert {site for _, _, site, _ in sites.news_carried} == {"gamma"}
-        assert max(Counter(carried[:2] for carried in sites.news_carried).values()) == 1
-        assert not sites.interest_carried
-        assert not sites.wants_carried
-    assert not told_besides_news(sites)
-
-
-def test_who_leaves_and_is_back_before_news_may_say_so_costs_nothing() -> None:
-    sites = begun(LINE)
-    worker = sites.subscribe("gamma", channel="night")
-    sites.settle()
-    said = len(sites.news_carried)
-    leaves(sites, "gamma", worker)
-    sites.subscribe("gamma", channel="night")
-    after(sites)
-    assert len(sites.news_carried) == said
-
-
-def test_what_is_wanted_is_counted_once_whoever_is_attached() -> None:
-    sites = begun(LINE)
-    sites.subscribe("gamma")
-    left(sites, "gamma", "u.*")
-    after(sites)
-    outlook = sites.routers["alpha"].federation.outlook
-    assert outlook.wants_of("gamma") == sites.routers["gamma"].federation.outlook.wants_of("gamma") == 2
-    assert sorted(outlook.known_wants.wants_of({"gamma"})) == [
-        ("ALL", "t"),
-        ("ALL", "u.*"),
-        ("ONE", "t"),
-        ("ONE", "u.*"),
-    ]
-    assert bucket_of("t") != bucket_of("u.*")
+# -- what is said of it -------------------------------------------------------------------------------
 
 
 def test_who_is_asked_where_it_goes_says_so() -> None:
@@ -468,7 +348,7 @@ def test_one_comes_to_who_is_there_with_few_handovers(
         if data.draw(st.booleans(), label=f"{name} leaves"):
             leaves(sites, name, workers.pop(name))
     after(sites)
-    publish(sites, data.draw(at, label="origin"))
+    publish_for_one(sites, data.draw(at, label="origin"))
     moves = data.draw(st.lists(st.sampled_from(subscribed), max_size=3), label="come or leave")
     for name in moves:
         sites.settle(data.draw(st.integers(0, 60), label="carried"))
@@ -512,7 +392,7 @@ def test_one_comes_to_rest_among_sites_of_any_version(
         if name not in attached:
             leaves(sites, name, worker)
     after(sites)
-    publish(sites, data.draw(at, label="origin"))
+    publish_for_one(sites, data.draw(at, label="origin"))
     after(sites)
     for _ in range(3):
         after(sites, 60.0)
