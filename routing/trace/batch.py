@@ -35,9 +35,7 @@ from routing.trace import (
     vanished,
 )
 from routing.trace.session import broadcast, kept
-
-NAMED_MAX = 50
-"""Names in one entry of the summary; the tables have them all."""
+from routing.trace.summaries import NAMED_MAX
 
 REREAD_MAX = 1_000
 """Of more files with lines that are no records all logs are read again."""
@@ -279,7 +277,10 @@ def _sums(name: str) -> list[Column]:
 
 
 def _summary(logs_read: Sequence[Row], told: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """`logs_read`: the rows of the coverage; `told`: what `SUMS` gave for each of its tables."""
+    """The summary of a run; of no copies the balance neither closes nor does not, and `closes` is None.
+
+    `logs_read`: the rows of the coverage; `told`: what `SUMS` gave for each of its tables.
+    """
 
     def names(log: str) -> list[str]:
         return sorted(row.server for row in logs_read if row.log == log)[:NAMED_MAX]
@@ -287,6 +288,7 @@ def _summary(logs_read: Sequence[Row], told: Mapping[str, dict[str, Any]]) -> di
     def counts(name: str) -> dict[str, int]:
         return {word: count for word, count in sorted(told[name].items()) if count}
 
+    sums = {name: count or 0 for name, count in told["balance"].items()}  # of no copies there are none
     messages = dict(told["routes"])
     days = sorted(map(str, messages.pop("days")))
     return {
@@ -300,7 +302,7 @@ def _summary(logs_read: Sequence[Row], told: Mapping[str, dict[str, Any]]) -> di
             "gaps": names("gaps"),
             "no_heartbeat": names("no heartbeat"),
         },
-        "balance": told["balance"],
+        "balance": sums | {"closes": told["balance"]["closes"]},
         "holdings": counts("holdings"),
         "anomalies": counts("anomalies"),
         "clocks": told["clocks"],
@@ -320,7 +322,7 @@ def _of_routes() -> dict[str, Column]:
 def _of_balance() -> dict[str, Column]:
     summed = ("published", "received", "begin_missing", "finished", "held", "gone", "lost", "log_missing")
     sums = {name: f.sum(name) for name in (*summed, "unknown", "twice")}
-    return sums | {"closes": f.coalesce(f.bool_and("closes"), f.lit(True))}
+    return sums | {"closes": f.bool_and("closes")}
 
 
 def _of_clocks() -> dict[str, Column]:

@@ -27,7 +27,7 @@ from routing.trace.command_line import (
 )
 from routing.trace.journal import jsonable
 from routing.trace.show import console, plain, summary
-from routing.trace.summaries import balanced, counted, records_read
+from routing.trace.summaries import counted, records_read
 
 app = typer.Typer(no_args_is_help=True, help="Rebuild every route from the hop logs of all sites.")
 
@@ -56,7 +56,6 @@ def run(
                 session,
                 lambda: batch.run(session, logs, out, day=born, servers=server or (), progress=say),
             )
-    found["balance"] = balanced(found)
     if as_json:
         print(json.dumps(jsonable(found), indent=1))
     else:

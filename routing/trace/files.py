@@ -129,29 +129,33 @@ def unreadable(session: SparkSession, paths: Sequence[str]) -> list[str]:
     """The files below `paths` that cannot be read to their end. All are read, halves of them where one is."""
     found = []
     for names, kind in ((PACKED_NAMES, "text"), (COMPACTED_NAMES, "parquet")):
-        found_here = (
-            _reader(session, names).load(list(paths)).select(f.col("_metadata.file_path").alias("path"))
-        )
-        doubted = [[row.path for row in found_here.collect()]]
+        below = _reader(session, names).load(list(paths)).select(f.col("_metadata.file_path").alias("path"))
+        doubted = [[row.path for row in below.collect()]]
         while doubted:
             some = doubted.pop()
-            reader = session.read.option("ignoreCorruptFiles", False)
-            if kind == "parquet":
-                reader = reader.schema(schema.RECORD)
-            try:
-                if some:
-                    reader.format(kind).load([_GLOB.sub(r"\\\1", unquote(one)) for one in some]).write.format(
-                        "noop"
-                    ).mode("overwrite").save()
-            except (PySparkException, Py4JJavaError) as error:
-                if _CANNOT_READ not in str(error):
-                    raise
+            if not some or _can_read(session, some, kind):
+                continue
+            if len(some) == 1:
+                found += some
+            else:
                 half = len(some) // 2
-                if half == 0:
-                    found += some
-                else:
-                    doubted += [some[:half], some[half:]]
+                doubted += [some[:half], some[half:]]
     return found
+
+
+def _can_read(session: SparkSession, some: Sequence[str], kind: str) -> bool:
+    """Whether all of these files can be read to their end."""
+    reader = session.read.option("ignoreCorruptFiles", False)
+    if kind == "parquet":
+        reader = reader.schema(schema.RECORD)
+    lines = reader.format(kind).load([_GLOB.sub(r"\\\1", unquote(one)) for one in some])
+    try:
+        lines.write.format("noop").mode("overwrite").save()
+    except (PySparkException, Py4JJavaError) as error:
+        if _CANNOT_READ not in str(error):
+            raise
+        return False
+    return True
 
 
 def _reader(session: SparkSession, names: str) -> DataFrameReader:

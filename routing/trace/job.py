@@ -12,7 +12,7 @@ from datetime import date
 from routing.trace import batch, files, stream
 from routing.trace.journal import jsonable
 from routing.trace.session import open_session
-from routing.trace.summaries import balanced, records_read
+from routing.trace.summaries import records_read
 
 
 def main(arguments: list[str]) -> None:
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
             if not any(files.any_below(session, path) for path in logs):
                 sys.exit(f"smqpd: no closed logs below {', '.join(logs)}")
             found = files.reading(session, lambda: batch.run(session, logs, out, day=day, servers=servers))
-            print(json.dumps(jsonable(found | {"balance": balanced(found)})))
+            print(json.dumps(jsonable(found)))
             if not records_read(found):
                 sys.exit(f"smqpd: no record in the logs below {', '.join(logs)}")
     finally:

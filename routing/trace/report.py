@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 from routing.trace import batch, tables
 from routing.trace.anomalies import KINDS, by_gravity
 from routing.trace.journal import jsonable
-from routing.trace.summaries import balanced, listed
+from routing.trace.summaries import listed
 from routing.trace.worst import worst_routes
 
 ANOMALIES_MAX: Final = 500
@@ -35,7 +35,7 @@ def page(session: SparkSession, out: str, day: str | None = None) -> str:
     kinds = {row["kind"]: row["count"] for row in wrong.groupBy("kind").count().collect()}
     told = batch.summarize(session, out)
     data = {
-        "summary": told | {"balance": balanced(told)},
+        "summary": told,
         "logs": {word: listed(told["logs"][word]) for word in ("absent", "gaps")},
         "day": day,
         "kinds": {kind: kinds[kind] for kind in KINDS if kind in kinds},

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 NAMED_MAX: Final = 50
-"""So many names of a kind a summary has at most (`batch.NAMED_MAX`)."""
+"""So many names of a kind a summary has at most."""
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
@@ -15,13 +15,6 @@ def counted(number: int, thing: str, things: str = "") -> str:
 def listed(names: Sequence[str]) -> str:
     """Names of a summary, which does not say whether there are more than it has room for."""
     return ", ".join(names) + (f" (only {NAMED_MAX} are named here)" if len(names) >= NAMED_MAX else "")
-
-
-def balanced(found: dict[str, Any]) -> dict[str, Any]:
-    """The balance of a summary; of no copies it neither closes nor does not, and `closes` is None."""
-    balance = {name: count or 0 for name, count in found["balance"].items()}
-    is_any = balance["published"] or balance["received"] or balance["begin_missing"]
-    return balance | {"closes": bool(balance["closes"]) if is_any else None}
 
 
 def records_read(found: dict[str, Any]) -> int:

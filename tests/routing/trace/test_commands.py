@@ -77,9 +77,8 @@ def test_rows_that_are_not_shown_are_counted_for_people(run: Any, faulty: Traced
 
 
 def test_a_summary_says_where_it_has_no_room_for_more_names() -> None:
-    from routing.trace import batch, summaries
+    from routing.trace import summaries
 
-    assert summaries.NAMED_MAX == batch.NAMED_MAX
     assert summaries.listed(["a", "b"]) == "a, b"
     assert summaries.listed(["a"] * 50).endswith("a, a (only 50 are named here)")
 
