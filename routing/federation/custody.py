@@ -27,7 +27,7 @@ room soon has them all, and one without is asked for little.
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from routing.decisions import Record
 from routing.delivery import Deliveries
@@ -51,12 +51,24 @@ WANDERERS_MAX: Final = 100
 """Messages of a topic that go on each minute, though they have been everywhere so often."""
 
 
+class Prospect(NamedTuple):
+    """What other sites have for the messages of a topic, as far as it decides whether one goes or waits.
+
+    Attributes:
+        distances: by peer, links from it to the nearest site to which a message may go.
+        is_attended: news says that somebody is attached there: a message may go back, see `WaysOfOne.keeps`.
+    """
+
+    distances: Mapping[str, int]
+    is_attended: bool = False
+
+
 class Custody:
     """Hands messages of mode ONE over.
 
     Attributes:
-        waiting: topics of which some wait here, or did a while ago, and how far it was then from each peer to
-            who takes them; None where that was not the same for all.
+        waiting: topics of which some wait here, or did a while ago, and what decided then that they wait;
+            None where that was not the same for all.
     """
 
     def __init__(
@@ -76,7 +88,7 @@ class Custody:
         self._deliveries = deliveries
         self._interest = interest
         self._ways = ways
-        self.waiting: dict[str, Mapping[str, int] | None] = {}
+        self.waiting: dict[str, Prospect | None] = {}
         self._denied: dict[tuple[str, str], dict[int, Copy]] = {}  # by peer and topic; some have ended since
         self._wandering: dict[str, dict[int, Copy]] = {}  # by topic; has been everywhere too often; likewise
 
@@ -90,12 +102,12 @@ class Custody:
             return False
         if entry.flags & GROUPED and not self._state.grouping.may_leave(entry):
             return False
-        distances = self.distances(entry.topic)
-        peer = self._nearest(copy, distances, again=again)
+        prospect = self.prospect(entry.topic)
+        peer = self._nearest(copy, prospect.distances, again=again)
         if peer is None:
             topic = entry.topic.name
-            is_same = self.waiting.get(topic, distances) == distances
-            self.waiting[topic] = distances if is_same else None
+            is_same = self.waiting.get(topic, prospect) == prospect
+            self.waiting[topic] = prospect if is_same else None
             return False
         depth = onward(copy.depth)
         assert depth is not None
@@ -153,11 +165,11 @@ class Custody:
         may_go = nearest.up and (nearest.has_told or nearest.name not in copy.hops)
         return nearest if may_go else None
 
-    def distances(self, topic: Topic) -> Mapping[str, int]:
-        """By peer, links from it to where messages of a topic may go, or to the site of its account."""
+    def prospect(self, topic: Topic) -> Prospect:
+        """Where messages of a topic may go now, or to the site of its account."""
         if topic.is_system:
-            return self._interest.distances(want_of(topic, "ONE"))
-        return self._ways.distances(topic)
+            return Prospect(self._interest.distances(want_of(topic, "ONE")))
+        return Prospect(self._ways.distances(topic), self._ways.is_attended_elsewhere(topic))
 
     def acknowledged(self, copy: Copy, peer: str, answered: Answered, now: float) -> None:
         """Take a peer's answer to a handover: end the copy, which is the peer's now, or offer it again."""
@@ -247,8 +259,8 @@ class Custody:
         if found is None or first is None:
             self.waiting.pop(topic, None)
             return
-        distances = self.waiting[topic] = self.distances(found)
-        if not distances:
+        prospect = self.waiting[topic] = self.prospect(found)
+        if not prospect.distances:
             return
         for entry in list(found.shared):
             # whoever could take it here would have it

@@ -98,7 +98,7 @@ class Pulling:
             waiting.pop(topic, None)
         elif topic in waiting:
             found = next(iter(held.values())).entry.topic
-            if waiting[topic] != self._custody.distances(found):
+            if waiting[topic] != self._custody.prospect(found):
                 self._custody.pull(topic)
 
     def _pull_for(self, topic: str, sites: Collection[str]) -> None:

@@ -61,6 +61,10 @@ class WaysOfOne:
                 return {}
         return self._interest.distances(("ONE", topic.name))
 
+    def is_attended_elsewhere(self, topic: Topic) -> bool:
+        """Whether news says that somebody is attached where a message may go; see `keeps`."""
+        return self._tells_attached() and bool(self._nearest.to_attached(topic.name))
+
     def _to_attached(self, topic: str) -> Mapping[str, int]:
         """Distances to sites where somebody is attached; empty where none of them can be reached now."""
         want: Want = ("ONE", topic)
@@ -75,4 +79,4 @@ class WaysOfOne:
             return True
         if not self._matching.is_taken(topic, "ONE"):
             return False
-        return not (self._tells_attached() and self._nearest.to_attached(topic.name))
+        return not self.is_attended_elsewhere(topic)

@@ -23,8 +23,8 @@ MUTATIONS: Final = [
     Mutation(
         name="a subscription that nobody is attached to passes for one that is merely busy",
         file=WAYS,
-        old="        return not (self._tells_attached() and self._nearest.to_attached(topic.name))",
-        new="        return True",
+        old="        return not self.is_attended_elsewhere(topic)\n",
+        new="        return True\n",
         tests=(
             f"{TESTS}::test_one_that_rests_with_a_subscription_that_nobody_is_attached_to_goes_to_who_is_there",
         ),
@@ -49,9 +49,18 @@ MUTATIONS: Final = [
     Mutation(
         name="a job goes back for what peers tell besides news",
         file=WAYS,
-        old="self._tells_attached() and self._nearest.to_attached(",
-        new="self._tells_attached() and self._to_attached(",
+        old="self._tells_attached() and bool(self._nearest.to_attached(",
+        new="self._tells_attached() and bool(self._to_attached(",
         tests=(f"{TESTS}::test_among_sites_of_an_earlier_version_one_rests_and_is_not_lost",),
+    ),
+    Mutation(
+        name="what rests is not looked at again when somebody comes who is no nearer than a peer has told",
+        file="routing/federation/custody.py",
+        old="Prospect(self._ways.distances(topic), self._ways.is_attended_elsewhere(topic))",
+        new="Prospect(self._ways.distances(topic))",
+        tests=(f"{TESTS}::test_one_that_rests_goes_back_by_a_peer_of_an_earlier_version_to_who_comes",),
+        seed=7500059,
+        profile="ways",
     ),
     Mutation(
         name="a peer whose link is down keeps a job from a subscription that is left",

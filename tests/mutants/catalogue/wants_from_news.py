@@ -437,8 +437,8 @@ MUTATIONS: Final = [
     Mutation(
         name="what was known when something waited before is taken for what is known now",
         file="routing/federation/custody.py",
-        old="            self.waiting[topic] = distances if is_same else None\n",
-        new="            self.waiting.setdefault(topic, distances)\n",
+        old="            self.waiting[topic] = prospect if is_same else None\n",
+        new="            self.waiting.setdefault(topic, prospect)\n",
         tests=(f"{CUSTODY}::test_one_goes_to_who_takes_it_again_after_having_left",),
     ),
     Mutation(

@@ -289,6 +289,21 @@ def test_among_sites_of_an_earlier_version_one_rests_and_is_not_lost(seed: int, 
 
 
 @SEEDS
+@pytest.mark.parametrize("comes", ["alpha", "gamma"])
+def test_one_that_rests_goes_back_by_a_peer_of_an_earlier_version_to_who_comes(seed: int, comes: str) -> None:
+    """It is as far as that peer has told all the time; now somebody is attached there."""
+    sites = begun(LINE, seed, older=("beta",))
+    left(sites, "alpha")
+    left(sites, "gamma")
+    after(sites)
+    publish_for_one(sites, "beta")
+    after(sites)
+    sites.subscribe(comes, channel="night")
+    after(sites)
+    assert sites.delivered == {(comes, "m"): 1}
+
+
+@SEEDS
 def test_what_a_peer_told_before_its_link_went_down_keeps_no_job(seed: int) -> None:
     """It waits with the subscription that is left, and not for the link with the old one."""
     sites = begun({*LINE, ("beta", "old")}, seed, old=("old",))
