@@ -1,6 +1,6 @@
 """A peer that is told news of sites: what it is known to have, and what may be told to it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from routing.federation.interest_peer import EVERYTHING
@@ -21,6 +21,7 @@ CONTROL_BYTES: Final = 64_000
 
 _NEVER: Final = b"longer than any hash is"
 _NOTHING: Final[Hashes] = {}
+_NEVER_TOLD: Final[Mapping[int, Version]] = {}
 
 
 class NewsPeer:
@@ -36,6 +37,7 @@ class NewsPeer:
         self.has: dict[str, Version] = {}
         self.is_open = self.is_unsettled = False
         self._buckets: dict[str, dict[int, bytes]] = {}  # hashes, or how they begin, by site
+        self._told_with: dict[str, dict[int, Version]] = {}  # by site and bucket: the news as of which
         self._told = self._arrived = 0  # controls
         self._settles_at = 0
         self._answer_ends = 0  # of those that it was told, with this one
@@ -82,11 +84,28 @@ class NewsPeer:
         """Note that the peer has a bucket."""
         self._buckets.setdefault(site, {})[index] = hash
 
+    def note_told_bucket(self, site: str, index: int, hash: bytes, version: Version) -> None:
+        """Note that the peer is told a bucket as of this news, so that it has it in a moment."""
+        self.note_bucket(site, index, hash)
+        self._told_with.setdefault(site, {})[index] = version
+
+    def note_other(self, site: str, index: int, version: Version) -> None:
+        """Note that a bucket was another one in this earlier news, by which the peer may have gone since.
+
+        It lacks that of now then, though it may have had the same before, unless it was told it as of no
+        earlier news than that.
+        """
+        told_with = self._told_with.get(site, _NEVER_TOLD).get(index)
+        if told_with is None or told_with < version:
+            self._buckets.get(site, {}).pop(index, None)
+
     def note_gone(self, site: str, hashes: Hashes) -> None:
         """Forget all buckets of a site but these: it does not keep the others, and lacks them afterwards."""
         if (had := self._buckets.get(site)) is not None:
+            told_with = self._told_with.get(site, {})
             for index in had.keys() - hashes.keys():
                 del had[index]
+                told_with.pop(index, None)
 
     def lacks(self, known: KnownNews) -> bool:
         """Whether it has older news of that site, or none."""

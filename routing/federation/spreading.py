@@ -43,7 +43,12 @@ from routing.federation.refused_news import RefusedNews
 from routing.federation.saying import Saying, pieces
 from routing.federation.telling_news import NewsToPeers
 from routing.peering.copies import PeerRules
-from routing.peering.leaves import NumberedBucket, read_bucket, write_bucket
+from routing.peering.leaves import (
+    NumberedBucket,
+    read_bucket,
+    read_digest,
+    write_bucket,
+)
 from routing.peering.news import (
     KnownNews,
     NewsVersion,
@@ -213,17 +218,14 @@ class Spreading:
         known, said_at = self.known.get(site), now - age_s
         if known is not None and statement.version <= known.statement.version:
             telling.note(peer, site, statement.version)
+            if statement.version < known.statement.version:
+                return self._hear_earlier(now, peer, statement, known, buckets)
             others: Iterable[str] = (peer,)
-            refusal = ""
-            if statement.version == known.statement.version:
-                self._refused.note_has(peer, site, (NEWS,))
-                known.said_at = max(known.said_at, said_at)
-                if self.wants.lacks(site):  # it came without them before, from one that has not got them
-                    others = telling.names
-                refusal = self._take(now, peer, known, buckets, others)
-            else:
-                telling.tell(peer, [known])
-            return refusal
+            self._refused.note_has(peer, site, (NEWS,))
+            known.said_at = max(known.said_at, said_at)
+            if self.wants.lacks(site):  # it came without them before, from one that has not got them
+                others = telling.names
+            return self._take(now, peer, known, buckets, others, statement.version)
         if said_at < now - self._state.settings.news_kept_s:
             return ""
         if not self._allowances.may_be_checked(now, peer):
@@ -242,7 +244,22 @@ class Spreading:
         self._missed.note_news(site)
         news = KnownNews(statement, signed, said_at, peer)
         self._keep(news)
-        return self._take(now, peer, news, buckets, telling.names)
+        return self._take(now, peer, news, buckets, telling.names, statement.version)
+
+    def _hear_earlier(
+        self, now: float, peer: str, said: SiteNews, known: KnownNews, buckets: Sequence[NumberedBucket]
+    ) -> str:
+        """Take what of earlier news is as it is now, and tell the peer what it lacks; as `hear`.
+
+        What is wanted may be again what it was before: then who has heard of what was between lacks it.
+        """
+        site, were = said.site, read_digest(said.wants) if said.wants is not None else {}
+        others = [index for index, hash in self._held.hashes(site).items() if were.get(index) != hash]
+        self._telling.note_others(peer, site, said.version, others)
+        lacking = [bucket for bucket in buckets if self.wants.is_lacking(site, bucket.index)]
+        whom = self._telling.names if lacking else (peer,)
+        refusal = self._take(now, peer, known, lacking, whom, said.version)
+        return "" if refusal == UNSIGNED else refusal
 
     def hear_wants(
         self, now: float, peer: str, site: str, version: Version, buckets: Sequence[NumberedBucket]
@@ -251,7 +268,7 @@ class Spreading:
         known = self.known.get(site)
         if known is None or peer not in self._telling:
             return ""
-        refusal = self._take(now, peer, known, buckets, self._telling.names)
+        refusal = self._take(now, peer, known, buckets, self._telling.names, version)
         if refusal == UNSIGNED and version != known.statement.version:
             refusal = ""  # they are of earlier news, or of later, which was too much
         return refusal
@@ -263,21 +280,22 @@ class Spreading:
         known: KnownNews,
         buckets: Sequence[NumberedBucket],
         others: Iterable[str],
+        version: Version,
     ) -> str:
-        """Take buckets of a site, and tell others its news with them; why one is refused.
+        """Take buckets of a site, as of this version, and tell others its news with them; why one is refused.
 
         Raises Refusal where one cannot be read. Others are told then, too, or whoever added it could keep
         from them what it can only pass on.
         """
         try:
-            return self._take_buckets(now, peer, known, buckets)
+            return self._take_buckets(now, peer, known, buckets, version)
         finally:
             self._wants_changed()
             for other in others:
                 self._telling.tell(other, [known])
 
     def _take_buckets(
-        self, now: float, peer: str, known: KnownNews, buckets: Sequence[NumberedBucket]
+        self, now: float, peer: str, known: KnownNews, buckets: Sequence[NumberedBucket], version: Version
     ) -> str:
         """Take them; others are told with the site's news, but of names that were hidden before."""
         site, refusal = known.statement.site, ""
@@ -299,6 +317,8 @@ class Spreading:
                 refusal = UNSIGNED
                 if is_lacking:  # so who passes on what a site has not said takes nothing from it
                     allowances.not_changed(site, size)
+                if version < known.statement.version:
+                    self._telling.note_others(peer, site, version, (bucket.index,))
             elif taken == "misplaced":
                 refusal = "it is wanted in a bucket to which it does not belong"
             elif taken == "too much":

@@ -108,6 +108,11 @@ class NewsToPeers:
         self._links[peer].note_bucket(site, index, self._held.hashes(site)[index])
         self._refused.note_has(peer, site, (index,))
 
+    def note_others(self, peer: str, site: str, version: Version, indexes: Iterable[int]) -> None:
+        """Note which buckets of a site were others in earlier news that a peer has told; see `NewsPeer`."""
+        for index in indexes:
+            self._links[peer].note_other(site, index, version)
+
     def note_gone(self, site: str) -> None:
         """Forget who has what a site wants no more, which has the same hash when it is wanted again."""
         hashes = self._held.hashes(site)
@@ -195,7 +200,7 @@ class NewsToPeers:
         hashes = self._held.hashes(site)
         for index in indexes:
             if (bucket := self._held.bucket(site, index)).data:
-                self._links[peer].note_bucket(site, index, hashes[index])
+                self._links[peer].note_told_bucket(site, index, hashes[index], news.statement.version)
                 yield as_told(bucket, may_come)
 
 

@@ -14,13 +14,60 @@ FORGETTING = "tests/routing/federation/test_spreading_forgetting.py"
 WANTS_TESTS = "tests/routing/federation/test_known_wants.py"
 NOTARY = "tests/daemon/link/test_notary.py"
 
+AS_BEFORE = "tests/routing/federation/test_wants_as_before.py"
+
 MUTATIONS = [
     Mutation(
         name="wants that come after their news are not passed on",
         file=SPREADING,
-        old="                    others = telling.names\n",
-        new="                    pass\n",
+        old="                others = telling.names\n",
+        new="                pass\n",
         tests=(SPREADING_WANTS,),
+    ),
+    Mutation(
+        name="a peer passes for one that has what it had before the news that it tells",
+        file=SPREADING,
+        old="        self._telling.note_others(peer, site, said.version, others)\n",
+        new="",
+        tests=(f"{AS_BEFORE}::test_a_peer_that_tells_the_news_between_is_told_what_is_so_again",),
+    ),
+    Mutation(
+        name="a peer passes for one that has what it had before the wants that it tells",
+        file=SPREADING,
+        old="                    self._telling.note_others(peer, site, version, (bucket.index,))\n",
+        new="                    pass\n",
+        tests=(f"{AS_BEFORE}::test_a_peer_that_tells_what_was_between_is_told_what_is_so_again",),
+    ),
+    Mutation(
+        name="what comes late and is so again is passed over",
+        file=SPREADING,
+        old="peer, known, lacking, whom, said.version)",
+        new="peer, known, [], whom, said.version)",
+        tests=(f"{AS_BEFORE}::test_what_comes_late_and_is_so_again_is_taken_and_passed_on",),
+    ),
+    Mutation(
+        name="what comes late and is so again is not passed on",
+        file=SPREADING,
+        old="whom = self._telling.names if lacking else (peer,)",
+        new="whom = (peer,)",
+        tests=(f"{AS_BEFORE}::test_what_comes_late_and_is_so_again_is_taken_and_passed_on",),
+    ),
+    Mutation(
+        name="what was told is told again whenever earlier news crosses it",
+        file="routing/federation/news_peer.py",
+        old="        if told_with is None or told_with < version:\n",
+        new="        if True:\n",
+        tests=(
+            f"{AS_BEFORE}::test_what_crosses_with_what_was_between_is_not_told_again",
+            f"{AS_BEFORE}::test_it_is_told_once",
+        ),
+    ),
+    Mutation(
+        name="what was told long ago passes for what is had",
+        file="routing/federation/news_peer.py",
+        old="told_with is None or told_with < version:",
+        new="told_with is None:",
+        tests=(f"{AS_BEFORE}::test_what_was_told_before_what_was_between_is_told_again",),
     ),
     Mutation(
         name="news of a site is believed whoever has signed it",
