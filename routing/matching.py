@@ -58,19 +58,24 @@ class Matching:
 
     Args:
         rights: who may subscribe to what; another answer is to be told by `rights_changed`.
+        begun: told of the name of each topic that begins to be there.
 
     Attributes:
         topics: by name; those on which nothing hangs are forgotten.
         forgotten: what went through those.
-        begun: told of the name of each topic that begins to be there; None where nobody asks.
     """
 
-    def __init__(self, server: str, rights: SubscribeRights = EVERYBODY) -> None:
+    def __init__(
+        self,
+        server: str,
+        rights: SubscribeRights = EVERYBODY,
+        begun: Callable[[str], None] = lambda name: None,
+    ) -> None:
         self._server = server
         self._rights = rights
         self.topics: dict[str, Topic] = {}
         self.forgotten = Traffic()
-        self.begun: Callable[[str], None] | None = None
+        self._begun = begun
         self._patterns: PatternTree[dict[str, Pattern]] = PatternTree()  # by account
         self._listed = TopicTree()
         self._followed: dict[str, Topic] = {}  # forgotten, and soon there again
@@ -82,8 +87,7 @@ class Matching:
         """Make the topic of this name, of which there is none."""
         followed = self._followed.pop(name, None)
         topic = self.topics[name] = Topic(name, self._server) if followed is None else followed
-        if self.begun is not None:
-            self.begun(name)
+        self._begun(name)
         return topic
 
     def find(self, name: str) -> Topic:

@@ -71,8 +71,17 @@ class Router:
     ) -> None:
         self.server = server
         self.boot = boot
-        self._state = state = SiteState(server, boot, settings, has_account, rights, mishap, bounds)
-        # a receipt or a handover goes from a part to one that is made of it
+        # a topic, a receipt or a handover goes from a part to one that is made of it
+        self._state = state = SiteState(
+            server,
+            boot,
+            settings,
+            has_account,
+            rights,
+            mishap,
+            bounds,
+            lambda name: self.federation.telling.topic_begun(name),
+        )
         self._receipts = Receipts(
             state,
             lambda receipt, now: self.publishing.send_receipt(receipt, now),

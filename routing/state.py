@@ -115,12 +115,13 @@ class SiteState:
         rights: SubscribeRights,
         mishap: Callable[[str, Exception], None],
         bounds: Callable[[str], Bounds],
+        topic_begun: Callable[[str], None],
     ) -> None:
         self.server = server
         self.boot = boot
         self.settings = settings
         self.out: list[Decision] = []
-        self.matching = Matching(server, rights)
+        self.matching = Matching(server, rights, topic_begun)
         self.takers = Takers(self.matching)
         self.grouping = Grouping(self.matching, self.takers)
         self.topics = self.matching.topics

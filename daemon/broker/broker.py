@@ -120,7 +120,6 @@ class Broker:
         self.reading = Reading(self.door, store)
         self.browse = Browsing(self.door, self._bodies, self.reading, clock).page
         self.wal = WriteAheadLog(store, self._disk, self.reading.lock, self.wake, commits.beside)
-        hops.make_room = self.wal.make_room
         self.federating = Federating(
             self.door,
             self._bodies,

@@ -139,8 +139,15 @@ async def opened_broker(
     Raises StartError where the files cannot be used.
     """
     mishaps = Mishaps()
+    broker: Broker
     with (
-        _opened(settings, own, clock, partial(hop_log.open, mishap=mishaps.note)) as (store, hops, now),
+        # where the disk is full the store gives the room, by the broker that is made of both
+        _opened(
+            settings,
+            own,
+            clock,
+            partial(hop_log.open, mishap=mishaps.note, make_room=lambda: broker.wal.make_room()),
+        ) as (store, hops, now),
         _reserve(settings, keeps_reserve) as reserve,
         closing(OwnThread("commits")) as thread,
     ):

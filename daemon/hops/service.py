@@ -49,7 +49,6 @@ async def keep(
             is true as it stands; else the batch will flush and settle, and it is left to it.
         syncing: entered while a finished file is synced.
     """
-    gathered = trio.Event()
     next_retention = trio.current_time()
     next_heartbeat = trio.current_time() + settings.heartbeat_s
     log.append("heartbeat", held=held())
@@ -71,12 +70,8 @@ async def keep(
             if trio.current_time() >= next_retention:
                 next_retention = trio.current_time() + RETENTION_S
                 nursery.start_soon(_delete_in_thread, log, directory, settings, wall_clock())
-            if not log.has_unwritten:
-                gathered = trio.Event()
-                log.on_gathered = gathered.set
-                with trio.move_on_at(min(next_heartbeat, trio.current_time() + settings.file_s)):
-                    await gathered.wait()
-            if gathered.is_set() or log.has_unwritten:
+            with trio.move_on_at(min(next_heartbeat, trio.current_time() + settings.file_s)):
+                await log.until_gathered()
                 await trio.sleep(FLUSH_S)
 
 

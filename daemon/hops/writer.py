@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final, Literal, TypedDict, Unpack
 
 import msgspec
+import trio
 
 from daemon.hops import closing
 from daemon.hops.files import closed_name, list_files, open_name
@@ -118,14 +119,11 @@ class HopLog:
 
     Args:
         mishap: told of a record that cannot be encoded, and of the error.
+        make_room: called where the disk is full; whether it is worth another try at once.
 
     Attributes:
         last_record: number of the last record that was appended.
         lost_records: records that could not be written, in this boot.
-        make_room: called where the disk is full; whether it is worth another try at once. Set by the broker,
-            whose store gives the room: it is made of a log that is open.
-        on_gathered: called when a record is appended where none waited to be written. Set by whoever keeps
-            the log, before each wait.
     """
 
     def __init__(
@@ -138,11 +136,12 @@ class HopLog:
         settings: HopSettings,
         now_us: Callable[[], int] = utc_us,
         mishap: Callable[[str, Exception], None] = _say,
+        make_room: Callable[[], bool] = lambda: False,
     ) -> None:
         self.last_record = previous
         self.lost_records = 0
-        self.make_room: Callable[[], bool] = lambda: False
-        self.on_gathered: Callable[[], object] = lambda: None
+        self._make_room = make_room
+        self._gathers = trio.Event()
         self.mishap = mishap
         self._directory = directory
         self._server = server
@@ -176,6 +175,7 @@ class HopLog:
         settings: HopSettings,
         now_us: Callable[[], int] = utc_us,
         mishap: Callable[[str, Exception], None] = _say,
+        make_room: Callable[[], bool] = lambda: False,
     ) -> "HopLog":
         """Finish what the last boot left open, cut back to `committed_record`, and continue after it.
 
@@ -200,12 +200,19 @@ class HopLog:
             settings=settings,
             now_us=now_us,
             mishap=mishap,
+            make_room=make_room,
         )
 
     @property
     def has_unwritten(self) -> bool:
         """Whether records wait for `flush`."""
         return bool(self._gathered)
+
+    async def until_gathered(self) -> None:
+        """Return once records wait for `flush`, or have waited since this was called."""
+        if not self._gathered:
+            self._gathers = trio.Event()
+            await self._gathers.wait()
 
     def append(self, event: HopEvent, **fields: Unpack[HopFields]) -> int:
         """Number and stamp a record, to be written by the next `flush`; returns its number."""
@@ -214,7 +221,7 @@ class HopLog:
     def append_fields(self, event: HopEvent, fields: HopFields) -> int:
         """Append what is gathered already, as `append` does: a copy of it costs as much as the record."""
         if not self._gathered:
-            self.on_gathered()
+            self._gathers.set()
         self.last_record = record = self.last_record + 1
         self._gathered.append(
             HopRecord(
@@ -273,7 +280,7 @@ class HopLog:
             try:
                 self._write(lines, gathered)
             except OSError:
-                if not self.make_room():
+                if not self._make_room():
                     raise
                 self._write(lines, gathered)
         except OSError as error:

@@ -78,7 +78,11 @@ class Federation:
         self.known_wants = spreading.wants
         self.topology = Topology(state.server, peers, spreading.known, self.known_wants, spreading.doubted)
         nearest = NearestByNews(state.server, peers, self.topology)
-        self.interest = Interest(state.server, nearest)
+        self.interest = Interest(
+            state.server,
+            nearest,
+            lambda want, is_new_pattern: self.telling.interest_changed(want, is_new_pattern),
+        )
         self.telling = InterestToPeers(
             self.interest,
             nearest,

@@ -46,17 +46,17 @@ class Interest:
     Attributes:
         own: what this site itself wants.
         heard: by want, what peers have told last, however far it is.
-        listener: told of a want that has come or gone, or is at another distance, and whether it is of a
-            pattern that was not wanted before.
 
     Args:
         nearest: how far it is by news.
+        changed: told of a want that has come or gone, or is at another distance, and whether it is of a
+            pattern that was not wanted before.
     """
 
-    def __init__(self, server: str, nearest: NearestByNews) -> None:
+    def __init__(self, server: str, nearest: NearestByNews, changed: Callable[[Want, bool], None]) -> None:
         self.own: set[Want] = {("SERVER", server)}
         self.heard: dict[Want, dict[str, int]] = {}
-        self.listener: Callable[[Want, bool], None] = lambda want, is_new: None
+        self._tell_changed = changed
         self._nearest = nearest
         self._heard_from: Counter[str] = Counter()  # how many wants
         self._extent = Extent()
@@ -145,7 +145,7 @@ class Interest:
             self._changed(want)
 
     def _changed(self, want: Want) -> None:
-        self.listener(want, is_of_pattern(want) and self._note_pattern(want[1]))
+        self._tell_changed(want, is_of_pattern(want) and self._note_pattern(want[1]))
 
     def _note_pattern(self, text: str) -> bool:
         """A pattern is wanted by somebody, or by nobody any more; whether it was not before."""
@@ -254,7 +254,7 @@ class Interest:
             new = self.bound(want)
             for peer, distance in heard.items():
                 if min(old, new) <= distance < max(old, new):
-                    self.listener(want, False)
+                    self._tell_changed(want, False)
                     if new > old:
                         nearer.append((peer, want))
         return nearer

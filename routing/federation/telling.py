@@ -68,11 +68,12 @@ class InterestToPeers:
         self._told_topics = TopicTree()
         self._told_topics_count = 0
         self._is_complete = False
-        interest.listener = self._changed
+        self._tells_topics = False  # a peer that knows no patterns is linked to
 
     # -- what changes -----------------------------------------------------------------------------
 
-    def _changed(self, want: Want, is_new_pattern: bool) -> None:
+    def interest_changed(self, want: Want, is_new_pattern: bool) -> None:
+        """Note that a want has come or gone, or is at another distance; see `Interest`."""
         if is_new_pattern:
             self._note_topics_of(want[1])
         self.mark(want)
@@ -93,7 +94,7 @@ class InterestToPeers:
             else:
                 for link in lacking:
                     link.mark(want)
-        if self.tells_topics:
+        if self._tells_topics:
             for name in filter(is_pattern, touched.names | touched.names_for_one):
                 self._note_topics_of(name)
 
@@ -138,13 +139,12 @@ class InterestToPeers:
 
     # -- topics in the place of patterns ----------------------------------------------------------
 
-    @property
-    def tells_topics(self) -> bool:
-        """Whether a peer that knows no patterns is linked to: `note_topic` is to be told of new topics."""
-        return any(not link.knows_patterns for link in self._links.values())
-
-    def note_topic(self, topic: str) -> None:
+    def topic_begun(self, topic: str) -> None:
         """Note that there is a topic: peers that know no patterns are told of it where a pattern takes it."""
+        if self._tells_topics:
+            self._note_topic(topic)
+
+    def _note_topic(self, topic: str) -> None:
         is_taken = self._interest.covering(("ALL", topic)) or self._nearest.is_taken_by_pattern(topic)
         if self._told_topics_count >= TOPICS_TOLD_MAX or not is_taken:
             return
@@ -154,10 +154,10 @@ class InterestToPeers:
                 link.stale |= {("ALL", topic), ("ONE", topic)}
 
     def _note_topics_of(self, pattern: str) -> None:
-        if self.tells_topics:
+        if self._tells_topics:
             for topic in self._topics():
                 if subscription_takes(pattern, topic):
-                    self.note_topic(topic)
+                    self._note_topic(topic)
 
     # -- links ------------------------------------------------------------------------------------
 
@@ -185,9 +185,10 @@ class InterestToPeers:
             knows_patterns=knows_patterns,
             wants_from_news=wants_from_news,
         )
+        self._look_who_knows_patterns()
         if not knows_patterns:
             for topic in self._topics():
-                self.note_topic(topic)
+                self._note_topic(topic)
         self._nearest.forget(peer)
         by_news = self._nearest.moved(peer, self._refused(peer)) if self._lacks(peer, link) else ()
         for want in itertools.chain(self._interest.own, self._interest.heard, by_news):
@@ -197,9 +198,13 @@ class InterestToPeers:
         """Note that a link is gone for now: what its peer wants is kept, and is no way for mode ONE."""
         self._links.pop(peer, None)
         self._nearest.forget(peer)
-        if not self.tells_topics:
+        self._look_who_knows_patterns()
+        if not self._tells_topics:
             self._told_topics = TopicTree()
             self._told_topics_count = 0
+
+    def _look_who_knows_patterns(self) -> None:
+        self._tells_topics = any(not link.knows_patterns for link in self._links.values())
 
     def up_changed(self, peer: str) -> None:
         """Note that a link is up, or down: its peer is a way for mode ONE, or none."""

@@ -66,7 +66,6 @@ class Wanting:
             knows_patterns=knows_patterns,
             wants_from_news=peer.wants_from_news,
         )
-        self._note_who_is_told_topics()
         changes = self._telling.tell(peer.name)
         self._state.out.append(TellInterest(peer.name, changes, whole=True, opens=opens))
 
@@ -76,21 +75,12 @@ class Wanting:
             peer.has_told = False
         self._telling.link_down(name)
         self._telling.up_changed(name)
-        self._note_who_is_told_topics()
 
     def peer_removed(self, name: str) -> None:
         """Forget what a peer wanted, which is none any more."""
         self._telling.link_down(name)
         self._interest.peer_removed(name)
         self._state.out.append(StoreInterest(name, [], whole=True))
-
-    def _note_who_is_told_topics(self) -> None:
-        """Where patterns have to be told as topics, those that begin to be there are told, too.
-
-        Matching is told so here, and not when it is made: most sites never need it, and what it would be
-        given is made of the site's state, which has the matching.
-        """
-        self._state.matching.begun = self._telling.note_topic if self._telling.tells_topics else None
 
     # -- what is told -----------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,15 @@ def clock() -> Clock:
 
 @pytest.fixture
 def start(tmp_path: Path, clock: Clock) -> Callable[..., HopLog]:
-    def open_log(boot: int, committed: int, settings: HopSettings = SETTINGS) -> HopLog:
+    def open_log(boot: int, committed: int, settings: HopSettings = SETTINGS, **options: Any) -> HopLog:
         return HopLog.open(
-            tmp_path, server=SERVER, boot=boot, committed_record=committed, settings=settings, now_us=clock
+            tmp_path,
+            server=SERVER,
+            boot=boot,
+            committed_record=committed,
+            settings=settings,
+            now_us=clock,
+            **options,
         )
 
     return open_log

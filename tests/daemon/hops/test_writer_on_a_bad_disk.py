@@ -61,13 +61,11 @@ def test_on_a_full_disk_records_wait_and_none_is_lost(
 def test_room_that_is_made_is_used_at_once(
     start: Callable[..., HopLog], tmp_path: Path, full_disk: Callable[..., Any]
 ) -> None:
-    log = start(boot=1, committed=0)
-
     def make_room() -> bool:
         full_disk(None)
         return True
 
-    log.make_room = make_room
+    log = start(boot=1, committed=0, make_room=make_room)
     full_disk(10)
     batch(log, 2)
     assert numbers(tmp_path) == [1, 2]
