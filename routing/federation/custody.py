@@ -17,8 +17,9 @@ true while a link is down, so the site that it came from would send it here agai
 a way over a link that is down is none once this site has said so, and the message goes back to where another
 begins. If every way that is up leads back, it takes the one that it has taken least often: so it gets out
 of a circle of sites that do not know the same, as one of them refuses news, or is of an earlier version.
-Where none of them knows a way it would wander among them as long as that is so: over each link it goes
-`CROSSINGS_MAX` times at once, and from then on each minute or so.
+Where none of them knows a way it would wander among them as long as that is so. So from a site it goes back
+`CROSSINGS_MAX` times at once, if it has come through fewer than `HOPS_AT_ONCE_MAX` in all; and then once
+something has changed that it goes by, or after a wait that doubles each time.
 
 A peer that would not have a message may have it later: it had no room, or its rules or accounts have changed.
 So of each topic one is offered to it again now and then, and two more for each that it takes: a peer with
@@ -36,6 +37,7 @@ from routing.federation.interest import Interest
 from routing.federation.peer import Peer
 from routing.federation.ways_of_one import WaysOfOne
 from routing.lifecycle import Lifecycle
+from routing.link.codec import are_hops
 from routing.names import parse_address
 from routing.peering.copies import Answered, Copy, Forward, onward, within
 from routing.peering.decisions import Send, StoreCopy
@@ -47,8 +49,11 @@ from routing.subscription import Topic
 CROSSINGS_MAX: Final = 16
 """Times that a message goes over one link at once: who may take it comes and goes, but seldom so often."""
 
-WANDERERS_MAX: Final = 100
-"""Messages of a topic that go on each minute, though they have been everywhere so often."""
+HOPS_AT_ONCE_MAX: Final = 500
+"""Sites that a message comes through at once; more than `HOPS_MAX` could be told to no peer."""
+
+WAIT_MINUTES_MAX: Final = 1_440
+"""For which it rests, at most, before it goes on though nothing has changed."""
 
 
 class Prospect(NamedTuple):
@@ -90,27 +95,31 @@ class Custody:
         self._ways = ways
         self.waiting: dict[str, Prospect | None] = {}
         self._denied: dict[tuple[str, str], dict[int, Copy]] = {}  # by peer and topic; some have ended since
-        self._wandering: dict[str, dict[int, Copy]] = {}  # by topic; has been everywhere too often; likewise
+        # by topic, and entry; has been everywhere too often, and the minute in which it goes on; likewise
+        self._wandering: dict[str, dict[int, int]] = {}
+        self._minute = 0
 
     def hand_over(self, entry: Entry, *, again: bool = False) -> bool:
         """Hand a message that nobody here can take now to a peer; False where it has to wait here.
 
-        `again`: it may go to each peer, however often it has.
+        `again`: it may go to each peer at once, however often it has.
         """
         copy = self._state.crossing.by_id.get(entry.id)
         if copy is None or copy.custody_to:
             return False
         if entry.flags & GROUPED and not self._state.grouping.may_leave(entry):
             return False
+        depth = onward(copy.depth)
         prospect = self.prospect(entry.topic)
-        peer = self._nearest(copy, prospect.distances, again=again)
-        if peer is None:
+        distances, is_usual = prospect.distances, True
+        if distances and depth is not None and not any(within(each, depth) for each in distances.values()):
+            distances, is_usual = self._distances_to_left(entry.topic), False
+        peer = self._nearest(copy, depth, distances, again=again)
+        if depth is None or peer is None:
             topic = entry.topic.name
-            is_same = self.waiting.get(topic, prospect) == prospect
+            is_same = is_usual and self.waiting.get(topic, prospect) == prospect
             self.waiting[topic] = prospect if is_same else None
             return False
-        depth = onward(copy.depth)
-        assert depth is not None
         if not entry.flags & GUARANTEED:
             self._state.out.append(Send(peer.name, copy, depth, 0))
             crossing = self._crossing(copy, peer.name)
@@ -128,9 +137,10 @@ class Custody:
         self._state.out.append(Send(peer.name, copy, depth, query))
         return True
 
-    def _nearest(self, copy: Copy, distances: Mapping[str, int], *, again: bool) -> Peer | None:
-        depth = onward(copy.depth)
-        if depth is None:
+    def _nearest(
+        self, copy: Copy, depth: int | None, distances: Mapping[str, int], *, again: bool
+    ) -> Peer | None:
+        if depth is None or not are_hops((*copy.hops, self._state.server)):
             return None
         topic = copy.entry.topic
         keeps: bool | None = None
@@ -146,8 +156,10 @@ class Custody:
                 keeps = self._ways.keeps(topic)
             if had_it and keeps:
                 continue
-            if had_it and not again and self._crossing(copy, name) > CROSSINGS_MAX:
-                self._wandering.setdefault(topic.name, {})[copy.entry.id] = copy
+            if had_it and not again and (wait := self._wait(copy, name)):
+                wanders = self._wandering.setdefault(topic.name, {})
+                goes_on = self._minute + wait
+                wanders[copy.entry.id] = min(goes_on, wanders.get(copy.entry.id, goes_on))
                 continue
             found.append((had_it or not peer.up, distance, not peer.up, had_it, name))
         if not found:
@@ -164,6 +176,16 @@ class Custody:
         nearest = self._forwarding.peers[name]
         may_go = nearest.up and (nearest.has_told or nearest.name not in copy.hops)
         return nearest if may_go else None
+
+    def _wait(self, copy: Copy, peer: str) -> int:
+        """Minutes before a copy may go again to a peer that has had it, though nothing changes."""
+        if len(copy.hops) >= HOPS_AT_ONCE_MAX:
+            return WAIT_MINUTES_MAX
+        more = self._crossing(copy, peer) - CROSSINGS_MAX
+        return min(2 ** (more - 1), WAIT_MINUTES_MAX) if more > 0 else 0
+
+    def _distances_to_left(self, topic: Topic) -> Mapping[str, int]:
+        return {} if topic.is_system else self._ways.distances_to_left(topic)
 
     def prospect(self, topic: Topic) -> Prospect:
         """Where messages of a topic may go now, or to the site of its account."""
@@ -209,6 +231,7 @@ class Custody:
 
     def offer_denied(self) -> None:
         """Offer peers again what they would not have, or have had so often; called each minute or so."""
+        self._minute += 1
         for topic in list(self._wandering):
             try:
                 self._offer_wandering(topic)
@@ -234,17 +257,17 @@ class Custody:
             self._denied.pop((peer, topic), None)
 
     def _offer_wandering(self, topic: str) -> None:
-        left = self._wandering.pop(topic)
-        count = 0
-        while left and count < WANDERERS_MAX:
-            entry = left.pop(next(iter(left))).entry
-            if entry.flags & GONE or entry not in entry.topic.shared:
+        found, wanders = self._state.topics.get(topic), self._wandering[topic]
+        waiting = {entry.id: entry for entry in found.shared} if found is not None else {}
+        for id, goes_on in list(wanders.items()):
+            entry = waiting.get(id)
+            if entry is not None and self._minute < goes_on:
                 continue
-            count += 1
-            if self.hand_over(entry, again=True):
+            del wanders[id]
+            if entry is not None and self.hand_over(entry, again=True):
                 entry.topic.shared.take(entry)
-        if left:
-            self._wandering.setdefault(topic, {}).update(left)
+        if not wanders:
+            del self._wandering[topic]
 
     def forget_denied(self, peer: str) -> None:
         """Offer a peer everything again: its link is up anew, and its rules may be others."""
@@ -253,7 +276,7 @@ class Custody:
                 copy.denied_by.discard(peer)
 
     def pull(self, topic: str) -> None:
-        """Hand over what waits here for a topic that somebody elsewhere takes now."""
+        """Hand over what waits here for a topic that somebody elsewhere takes now: something has changed."""
         found = self._state.topics.get(topic)
         first = found.shared.peek() if found is not None else None
         if found is None or first is None:
@@ -264,7 +287,7 @@ class Custody:
             return
         for entry in list(found.shared):
             # whoever could take it here would have it
-            if self.hand_over(entry):
+            if self.hand_over(entry, again=True):
                 found.shared.take(entry)
 
     def pull_left(self) -> None:

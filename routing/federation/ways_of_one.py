@@ -1,6 +1,7 @@
 """Where a message of mode ONE may go, and whether it stays: to who is there, before who may come some time.
 
     elsewhere somebody is attached,    to the nearest of those, whoever else wants it
+    within the depth that it has left,
     and can be reached
     nobody is, as far as is known      where a subscription here takes it, nowhere: it rests until somebody
                                        comes, here or elsewhere; else to the nearest site that wants it
@@ -54,11 +55,14 @@ class WaysOfOne:
 
     def distances(self, topic: Topic) -> Mapping[str, int]:
         """By peer, links from it to the nearest site to which a message may go that nobody here can take."""
-        if self._tells_attached():
-            if attached := self._to_attached(topic.name):
-                return attached
-            if self._matching.is_taken(topic, "ONE"):
-                return {}
+        if self._tells_attached() and (attached := self._to_attached(topic.name)):
+            return attached
+        return self.distances_to_left(topic)
+
+    def distances_to_left(self, topic: Topic) -> Mapping[str, int]:
+        """The same of one that is to come to nobody who is attached, as none of them is within its depth."""
+        if self._tells_attached() and self._matching.is_taken(topic, "ONE"):
+            return {}
         return self._interest.distances(("ONE", topic.name))
 
     def is_attended_elsewhere(self, topic: Topic) -> bool:
@@ -68,10 +72,12 @@ class WaysOfOne:
     def _to_attached(self, topic: str) -> Mapping[str, int]:
         """Distances to sites where somebody is attached; empty where none of them can be reached now."""
         want: Want = ("ONE", topic)
-        by_news, told = self._nearest.to_attached(topic), self._interest.told(want)
-        if not by_news and not any(name in self._peers and self._peers[name].up for name in told):
-            return {}
-        return self._interest.with_told(want, by_news, told)
+        told = {
+            name: distance
+            for name, distance in self._interest.told(want).items()
+            if name in self._peers and self._peers[name].up
+        }
+        return self._interest.with_told(want, self._nearest.to_attached(topic), told)
 
     def keeps(self, topic: Topic) -> bool:
         """Whether a site holds on to a message that a peer has had before: another such site may be there."""

@@ -61,8 +61,9 @@ PAYLOAD_TYPE: Final = "application/octet-stream"
 
 RANGES_MAX: Final = 4_000  # in one ACK: they fit into 64 KiB of header lines
 HOPS_MAX: Final = 1_000
+HOPS_CHARACTERS_MAX: Final = 40_000
 DESTINATIONS_MAX: Final = 256
-DESTINATIONS_CHARACTERS_MAX: Final = 24_000  # beside as many Hops as there may be, in 64 KiB of header lines
+DESTINATIONS_CHARACTERS_MAX: Final = 24_000  # beside as many of Hops, in 64 KiB of header lines
 REASON_CHARACTERS_MAX: Final = 400
 
 _is_word = re.compile(FEATURE_PATTERN).fullmatch
@@ -335,6 +336,11 @@ def _destinations(text: str) -> tuple[str, ...]:
         if not is_server_name(site):
             raise ValueError(f"For: {site[:80]!r} is not a server name")
     return sites
+
+
+def are_hops(hops: Sequence[str]) -> bool:
+    """Whether a copy can say that it came through so many sites."""
+    return len(hops) <= HOPS_MAX and sum(map(len, hops)) + len(hops) <= HOPS_CHARACTERS_MAX + 1
 
 
 def are_destinations(sites: Collection[str]) -> bool:

@@ -2,14 +2,14 @@
 
 A site keeps one where somebody there has it in hand, or is to have it again in a moment; and where nobody who
 takes it is within the depth that it has left, over the sites and links that are not lost. Of mode ONE these
-are those who are attached, and only where none of them can be reached, subscriptions that nobody is attached
+are those who are attached, and only where none of them is within it, subscriptions that nobody is attached
 to: with one of these it rests then. At a site that does not say who is attached it rests with one always.
 
 By the contract one that has a way rests nonetheless
 
     under way     where it was handed to a peer that is lost, or over such a link: only that knows whose it is
     told of       where its ways all lead back, and a peer beyond a lost link has told, besides news, that it
-                  is a nearer one
+                  is a nearer one; but not of ways to who is attached, at a site that says itself who is
     to and fro    where it was handed over each link that a way begins with as often as may be at once
 
 and in no other case. Clients are to be calm: each takes what comes, and finishes it at once.
@@ -119,17 +119,13 @@ class Resting:
         if is_left and held.site not in self._scenario.tell_attached:
             return None
         ways = self._ways(held, held.takers)
-        if not ways and not is_left and not self._are_reached(held):
+        to_attached = bool(ways) and held.site in self._scenario.tell_attached
+        if not ways and not is_left:
             ways = self._ways(held, held.left)
-        if not ways or self._waits_for_told(held, ways):
+        if not ways or (not to_attached and self._waits_for_told(held, ways)):
             return None
         by = ", ".join(f"{peer} ({1 + distance})" for peer, distance in ways.items())
         return f"waits at {held.site} with depth {held.depth}, and has a way by {by}"
-
-    def _are_reached(self, held: Held) -> bool:
-        """Whether somebody who is attached can be reached, be it beyond its depth."""
-        distances = self._scenario.distances(held.site, without=self._lost)
-        return not held.takers.isdisjoint(distances)
 
     def _ways(self, held: Held, takers: Collection[str]) -> dict[str, int]:
         """The peers by which it can come to one of these; links from each to the nearest."""

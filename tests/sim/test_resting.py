@@ -5,21 +5,22 @@ from collections.abc import Collection
 import msgspec
 import pytest
 
+from routing.peering.news import DESTINATIONS
 from tests.routing.federation.test_destinations import know_all
 from tests.sim.drawing import draw
 from tests.sim.ledger import Ledger
 from tests.sim.resting import Resting
 from tests.sim.scenario import Link, Reader
-from tests.support.sites import Federation
+from tests.support.sites import IN_NEWS, Federation
 from tests.support.wants import after
 
 SQUARE = {("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")}
 ACCOUNT = "x:reader@c"
 
 
-def square(*, older: Collection[str] = ()) -> Federation:
+def square(*, older: Collection[str] = (), features: tuple[str, ...] = IN_NEWS) -> Federation:
     sites = Federation(SQUARE, older=older)
-    know_all(sites)
+    know_all(sites, features)
     return sites
 
 
@@ -81,7 +82,7 @@ def test_what_rests_with_a_subscription_that_is_left_may_do_so_only_while_nobody
     assert not overdue(waiting(-1), "c", left="ad")
     assert overdue(waiting(-1), "c", left="d")
     assert not overdue(waiting(1), left="a")
-    assert not overdue(waiting(1), left="d"), "it waits for who is attached, beyond its depth"
+    assert overdue(waiting(1), left="d"), "who is attached is beyond its depth"
     assert not overdue(waiting(-1), left="a", silent="a")
     assert overdue(waiting(-1), left="a", silent="c")
 
@@ -118,9 +119,12 @@ def test_what_is_for_an_account_may_go_as_far_as_that_is() -> None:
     assert not overdue(sites, ("a", "b"), ("a", "d"), topic=ACCOUNT)
 
 
-@pytest.mark.parametrize("older", ["", "abcd"])
-def test_a_way_back_is_none_where_a_peer_that_is_lost_has_told_that_it_is_nearer(older: str) -> None:
-    sites = square(older=older)
+@pytest.mark.parametrize(("older", "silent"), [("", ""), ("abcd", ""), ("abcd", "abcd")])
+def test_a_way_back_is_none_where_a_peer_that_is_lost_has_told_that_it_is_nearer(
+    older: str, silent: str
+) -> None:
+    """But to who is attached, for sites that tell so themselves."""
+    sites = square(older=older, features=(DESTINATIONS,) if silent else IN_NEWS)
     sites.subscribe("c", accepts="ONE")
     after(sites)
     sites.cut("c", "d")
@@ -129,6 +133,6 @@ def test_a_way_back_is_none_where_a_peer_that_is_lost_has_told_that_it_is_nearer
     sites.join("c", "d")
     sites.cut("b", "c")
     after(sites)
-    assert bool(sites.delivered) == (not older)
-    assert not overdue(sites, ("b", "c"))
-    assert bool(overdue(sites)) == bool(older)
+    assert bool(sites.delivered) == (not silent)
+    assert not overdue(sites, ("b", "c"), silent=silent)
+    assert bool(overdue(sites, silent=silent)) == bool(silent)

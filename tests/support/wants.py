@@ -14,6 +14,14 @@ def after(sites: Federation, seconds: float = SPACING_S) -> None:
     sites.settle()
 
 
+def ticked(sites: Federation, seconds: float = SPACING_S) -> None:
+    """So much later, and no minute is over."""
+    sites.now += seconds
+    for name, router in sites.routers.items():
+        router.timing.tick(sites.now)
+        sites.take(name)
+
+
 def unsubscribe(sites: Federation, site: str, topic: str = "t", channel: str = "c") -> None:
     router = sites.routers[site]
     router.subscribing.unsubscribe(sites.now, sites.consumer(site, channel), topic, "", None)

@@ -14,8 +14,8 @@ MUTATIONS: Final = [
     Mutation(
         name="a job goes by what is wanted, whoever is attached",
         file=WAYS,
-        old="            if attached := self._to_attached(topic.name):\n                return attached\n",
-        new="",
+        old="if self._tells_attached() and (attached := self._to_attached(topic.name)):",
+        new="if attached := {}:",
         tests=(f"{TESTS}::test_one_goes_past_a_subscription_that_nobody_is_attached_to",),
         seed=0,
         profile="ways",
@@ -32,8 +32,8 @@ MUTATIONS: Final = [
     Mutation(
         name="a job goes from one subscription that nobody is attached to to another",
         file=WAYS,
-        old='            if self._matching.is_taken(topic, "ONE"):\n                return {}\n',
-        new="",
+        old='if self._tells_attached() and self._matching.is_taken(topic, "ONE"):',
+        new="if False:",
         tests=(
             f"{TESTS}::test_one_rests_where_it_was_published_if_that_takes_it_and_nobody_is_there",
             f"{TESTS}::test_one_stays_with_who_is_busy_and_does_not_go_to_where_nobody_is",
@@ -61,13 +61,6 @@ MUTATIONS: Final = [
         tests=(f"{TESTS}::test_one_that_rests_goes_back_by_a_peer_of_an_earlier_version_to_who_comes",),
         seed=7500059,
         profile="ways",
-    ),
-    Mutation(
-        name="a peer whose link is down keeps a job from a subscription that is left",
-        file=WAYS,
-        old="any(name in self._peers and self._peers[name].up for name in told)",
-        new="told",
-        tests=(f"{TESTS}::test_what_a_peer_told_before_its_link_went_down_keeps_no_job",),
     ),
     Mutation(
         name="a site that does not say who is attached goes by that itself",

@@ -8,6 +8,7 @@ TESTS: Final = "tests/routing/federation/test_wants_from_news.py"
 BESIDES: Final = "tests/routing/federation/test_wants_told_besides_news.py"
 REFUSED: Final = "tests/routing/federation/test_wants_of_refused_news.py"
 CUSTODY: Final = "tests/routing/federation/test_ways_of_custody_by_news.py"
+ATTACHED = "tests/routing/federation/test_ways_to_attached.py"
 
 MUTATIONS: Final = [
     Mutation(
@@ -164,23 +165,74 @@ MUTATIONS: Final = [
     Mutation(
         name="a message of mode ONE goes to and fro for ever",
         file="routing/federation/custody.py",
-        old="self._crossing(copy, name) > CROSSINGS_MAX:",
-        new="False:",
-        tests=(f"{CUSTODY}::test_one_that_goes_to_and_fro_comes_to_rest_and_goes_on_each_minute",),
+        old="(wait := self._wait(copy, name)):",
+        new="(wait := 0):",
+        tests=(
+            f"{CUSTODY}::test_one_that_goes_to_and_fro_comes_to_rest_and_goes_on_after_ever_longer_waits",
+        ),
     ),
     Mutation(
-        name="all that has gone to and fro for long goes on each minute",
+        name="what goes to and fro goes on each minute for ever",
         file="routing/federation/custody.py",
-        old="while left and count < WANDERERS_MAX:",
-        new="while left:",
-        tests=(f"{CUSTODY}::test_of_those_that_have_gone_to_and_fro_only_so_many_go_on_each_minute",),
+        old="return min(2 ** (more - 1), WAIT_MINUTES_MAX) if more > 0 else 0",
+        new="return 1 if more > 0 else 0",
+        tests=(
+            f"{CUSTODY}::test_one_that_goes_to_and_fro_comes_to_rest_and_goes_on_after_ever_longer_waits",
+        ),
+    ),
+    Mutation(
+        name="what has come through many sites goes on at once",
+        file="routing/federation/custody.py",
+        old="        if len(copy.hops) >= HOPS_AT_ONCE_MAX:\n            return WAIT_MINUTES_MAX\n",
+        new="",
+        tests=(f"{CUSTODY}::test_one_that_has_come_through_many_sites_waits_long",),
+    ),
+    Mutation(
+        name="what has come through more sites than can be told is handed over",
+        file="routing/federation/custody.py",
+        old="if depth is None or not are_hops((*copy.hops, self._state.server)):",
+        new="if depth is None:",
+        tests=(f"{CUSTODY}::test_one_that_can_tell_no_peer_of_more_sites_rests",),
+    ),
+    Mutation(
+        name="what has gone to and fro waits for its time, though somebody has come",
+        file="routing/federation/custody.py",
+        old="would have it\n            if self.hand_over(entry, again=True):",
+        new="would have it\n            if self.hand_over(entry):",
+        tests=(f"{CUSTODY}::test_one_that_has_gone_to_and_fro_goes_on_at_once_when_somebody_comes",),
+    ),
+    Mutation(
+        name="who is attached beyond its depth keeps a message from who is within it",
+        file="routing/federation/custody.py",
+        old="            distances, is_usual = self._distances_to_left(entry.topic), False\n",
+        new="            pass\n",
+        tests=(f"{ATTACHED}::test_one_goes_to_a_subscription_within_its_depth_if_nobody_there_is_attached",),
+    ),
+    Mutation(
+        name="what waits as its depth is spent before who is attached is not looked at again",
+        file="routing/federation/custody.py",
+        old="is_same = is_usual and self.waiting",
+        new="is_same = self.waiting",
+        tests=(f"{ATTACHED}::test_one_goes_to_a_subscription_within_its_depth_once_a_way_is_up",),
+    ),
+    Mutation(
+        name="what a peer beyond a link that is down has told keeps a job from who is attached",
+        file="routing/federation/ways_of_one.py",
+        old="            if name in self._peers and self._peers[name].up\n",
+        new="            if name in self._peers\n",
+        tests=(
+            f"{ATTACHED}::test_what_a_peer_told_before_its_link_went_down_keeps_no_job_from_who_is_there",
+            f"{ATTACHED}::test_what_a_peer_told_before_its_link_went_down_keeps_no_job",
+        ),
     ),
     Mutation(
         name="what has gone to and fro for long rests for ever",
         file="routing/federation/custody.py",
-        old="if self.hand_over(entry, again=True):",
-        new="if self.hand_over(entry):",
-        tests=(f"{CUSTODY}::test_one_that_has_gone_to_and_fro_for_long_arrives_once_there_is_a_way",),
+        old="if entry is not None and self.hand_over(entry, again=True):",
+        new="if entry is not None and self.hand_over(entry):",
+        tests=(
+            f"{CUSTODY}::test_one_that_goes_to_and_fro_comes_to_rest_and_goes_on_after_ever_longer_waits",
+        ),
     ),
     Mutation(
         name="rules of links beyond the next forbid nothing",

@@ -12,7 +12,7 @@ from tests.support.examples import examples
 from tests.support.news_site import NewsSite
 from tests.support.notary import said, wanted
 from tests.support.sites import Federation
-from tests.support.wants import SPACING_S, after
+from tests.support.wants import SPACING_S, after, ticked
 
 ALSO = "weather.sport.35"
 WEATHER, SPORT = wanted("weather"), wanted("weather", ALSO)
@@ -144,11 +144,3 @@ def test_all_is_known_at_once_whatever_came_and_went_while_it_was_told(seed: int
         known = sites.routers[site].federation.known_wants
         assert not known.unsure(ALSO), site
         assert bool(known.wanting("ALL", ALSO)) == wanting, site
-
-
-def ticked(sites: Federation, seconds: float) -> None:
-    """So much later, and no minute is over."""
-    sites.now += seconds
-    for name, router in sites.routers.items():
-        router.timing.tick(sites.now)
-        sites.take(name)

@@ -6,11 +6,12 @@ import pytest
 
 from routing.federation import custody
 from routing.federation.custody import CROSSINGS_MAX
+from routing.link import codec
 from routing.peering.decisions import TellNews
 from routing.peering.wants import Want
 from tests.routing.federation.test_destinations import know_all
 from tests.support.sites import IN_NEWS, Federation
-from tests.support.wants import after, distances, trust_all_but, unsubscribe
+from tests.support.wants import after, distances, ticked, trust_all_but, unsubscribe
 
 HANDOVERS_MAX = 20
 TO_T: Want = ("SERVER", "t")
@@ -271,25 +272,51 @@ def gone_to_and_fro(*messages: str) -> Federation:
     return sites
 
 
-def test_one_that_goes_to_and_fro_comes_to_rest_and_goes_on_each_minute() -> None:
+def test_one_that_goes_to_and_fro_comes_to_rest_and_goes_on_after_ever_longer_waits() -> None:
     sites = gone_to_and_fro("m")
     assert sites.transfers == 2 * CROSSINGS_MAX
     assert held(sites, "a") == ["t"], "it is where it was published"
-    for minute in range(1, 3):
+    gone_on = []
+    for minute in range(1, 130):
+        before = sites.transfers
         minutes_pass(sites, "a", "b")
         to_and_fro(sites)
-        assert 0 < sites.transfers - 2 * CROSSINGS_MAX <= 2 * minute
+        gone_on += [minute] * (sites.transfers - before)
+    assert gone_on == [1, 2, 4, 6, 10, 14, 22, 30, 46, 62, 94, 126]
 
 
-def test_of_those_that_have_gone_to_and_fro_only_so_many_go_on_each_minute(
-    monkeypatch: pytest.MonkeyPatch,
+def test_one_that_has_come_through_many_sites_waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(custody, "HOPS_AT_ONCE_MAX", 10)
+    sites = gone_to_and_fro("m")
+    assert sites.transfers == 10
+    for _ in range(custody.WAIT_MINUTES_MAX):
+        assert sites.transfers == 10
+        minutes_pass(sites, "a", "b")
+        to_and_fro(sites)
+    assert sites.transfers == 11
+
+
+@pytest.mark.parametrize(("bound", "at_most"), [("HOPS_MAX", 20), ("HOPS_CHARACTERS_MAX", 39)])
+def test_one_that_can_tell_no_peer_of_more_sites_rests(
+    monkeypatch: pytest.MonkeyPatch, bound: str, at_most: int
 ) -> None:
-    monkeypatch.setattr(custody, "WANDERERS_MAX", 2)
-    sites = gone_to_and_fro(*map(str, range(5)))
-    assert len(held(sites, "a")) == 5
-    for gone in (2, 4, 5):
-        minutes_pass(sites, "a")
-        assert len(sites.bulk["a", "b"]) == gone
+    """No peer would take it, or the link would end."""
+    monkeypatch.setattr(codec, bound, at_most)
+    sites = gone_to_and_fro("m")
+    assert sites.transfers == 20
+    minutes_pass(sites, "a", "b")
+    sites.join("a", "t")
+    after(sites)
+    assert held(sites, "a") == ["t"]
+
+
+def test_one_that_has_gone_to_and_fro_goes_on_at_once_when_somebody_comes() -> None:
+    sites = gone_to_and_fro("m", "n")
+    sites.subscribe("b", accepts="ONE")
+    for _ in range(2):
+        sites.settle()
+        ticked(sites)
+    assert sites.delivered == {("b", "m"): 1, ("b", "n"): 1}
 
 
 def test_one_that_has_gone_to_and_fro_for_long_arrives_once_there_is_a_way() -> None:

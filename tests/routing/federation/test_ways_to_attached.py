@@ -208,6 +208,50 @@ def test_one_goes_to_who_is_there_as_soon_as_a_way_is_up(seed: int) -> None:
     assert sites.delivered == {("gamma", "m"): 1}
 
 
+@SEEDS
+def test_one_goes_to_a_subscription_within_its_depth_if_nobody_there_is_attached(seed: int) -> None:
+    sites = begun({*LINE, ("gamma", "delta")}, seed)
+    left(sites, "alpha")
+    sites.subscribe("delta")
+    after(sites)
+    sites.publish("beta", "m", depth=1, delivery="ONE")
+    sites.publish("beta", "n", depth=2, delivery="ONE")
+    after(sites)
+    assert where(sites) == ["alpha", "delta"]
+    assert sites.delivered == {("delta", "n"): 1}
+
+
+@SEEDS
+def test_one_goes_to_a_subscription_within_its_depth_once_a_way_is_up(seed: int) -> None:
+    """Somebody is attached all the time, beyond its depth."""
+    there = {("alpha", "beta"), ("beta", "gamma"), ("gamma", "delta")}
+    sites = begun({*there, ("alpha", "way"), ("way", "night")}, seed)
+    left(sites, "night")
+    sites.subscribe("delta")
+    after(sites)
+    sites.cut("way", "night")
+    after(sites)
+    sites.publish("alpha", "m", depth=2, delivery="ONE")
+    after(sites)
+    assert where(sites) == ["alpha"]
+    sites.join("way", "night")
+    after(sites)
+    assert where(sites) == ["night"]
+
+
+@SEEDS
+def test_one_rests_with_a_subscription_here_if_who_is_attached_is_beyond_its_depth(seed: int) -> None:
+    sites = begun(LINE, seed)
+    left(sites, "alpha")
+    left(sites, "beta")
+    sites.subscribe("gamma")
+    after(sites)
+    sites.publish("alpha", "m", depth=1, delivery="ONE")
+    after(sites)
+    assert where(sites) == ["alpha"]
+    assert sites.transfers == 0
+
+
 # -- all are busy ------------------------------------------------------------------------------------
 
 
@@ -301,6 +345,45 @@ def test_one_that_rests_goes_back_by_a_peer_of_an_earlier_version_to_who_comes(s
     sites.subscribe(comes, channel="night")
     after(sites)
     assert sites.delivered == {(comes, "m"): 1}
+
+
+@SEEDS
+@pytest.mark.parametrize("site", ["beta", "gamma"])
+def test_one_that_rests_goes_to_who_is_told_of_before_news_says_that_somebody_is_there(
+    seed: int, site: str
+) -> None:
+    """It is as far by news as it was told then."""
+    sites = begun(LINE, seed)
+    left(sites, "alpha")
+    after(sites)
+    publish_for_one(sites, "beta")
+    after(sites)
+    assert where(sites) == ["alpha"]
+    sites.subscribe(site, "other")  # its news says so, and may say nothing for a moment
+    sites.settle()
+    sites.subscribe(site)
+    sites.settle()
+    after(sites)
+    assert sites.delivered == {(site, "m"): 1}
+
+
+@SEEDS
+def test_what_a_peer_told_before_its_link_went_down_keeps_no_job_from_who_is_there(seed: int) -> None:
+    sites = begun({*LINE, ("alpha", "delta")}, seed)
+    left(sites, "alpha")
+    after(sites)
+    sites.subscribe("delta", "other")
+    sites.settle()
+    left(sites, "delta")  # which is told besides news
+    sites.settle()
+    sites.cut("alpha", "delta")
+    after(sites)
+    publish_for_one(sites, "beta")
+    after(sites)
+    assert where(sites) == ["alpha"]
+    sites.subscribe("gamma")
+    after(sites)
+    assert sites.delivered == {("gamma", "m"): 1}
 
 
 @SEEDS
