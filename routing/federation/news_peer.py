@@ -73,20 +73,28 @@ class NewsPeer:
 
     def set(self, said: NewsVersion) -> None:
         """Note what the peer says that it has, whatever it was believed to have."""
-        self.has[said.site] = said.boot, said.number
-        self._buckets[said.site] = read_digest(said.wants, BEGINNING_BYTES)
+        version = self.has[said.site] = said.boot, said.number
+        hashes = read_digest(said.wants, BEGINNING_BYTES)
+        if said.site in self._told_with:
+            hashes = {i: hash for i, hash in hashes.items() if not self._is_told_later(said.site, i, version)}
+        self._buckets[said.site] = hashes
 
     def note(self, site: str, version: Version) -> None:
         """Note that the peer has this news, or later."""
         self.has[site] = max(version, self.has.get(site, version))
 
-    def note_bucket(self, site: str, index: int, hash: bytes) -> None:
-        """Note that the peer has a bucket."""
-        self._buckets.setdefault(site, {})[index] = hash
+    def note_bucket(self, site: str, index: int, hash: bytes, version: Version) -> None:
+        """Note that the peer has a bucket, which it has told as of this news."""
+        if not self._is_told_later(site, index, version):
+            self._buckets.setdefault(site, {})[index] = hash
+
+    def _is_told_later(self, site: str, index: int, version: Version) -> bool:
+        """Whether the peer is told a bucket as of later news: what it says that it has, it had before."""
+        return self._told_with.get(site, _NEVER_TOLD).get(index, version) > version
 
     def note_told_bucket(self, site: str, index: int, hash: bytes, version: Version) -> None:
         """Note that the peer is told a bucket as of this news, so that it has it in a moment."""
-        self.note_bucket(site, index, hash)
+        self._buckets.setdefault(site, {})[index] = hash
         self._told_with.setdefault(site, {})[index] = version
 
     def note_other(self, site: str, index: int, version: Version) -> None:

@@ -324,7 +324,7 @@ class Spreading:
             elif taken == "too much":
                 refusal = "no more wants are remembered"
             else:
-                self._telling.note_bucket(peer, site, bucket.index)
+                self._telling.note_bucket(peer, site, bucket.index, version)
                 self._missed.note_bucket(peer, site, bucket.index)
             if taken in ("new", "more"):
                 self._held.note_wants(site, bucket.index)

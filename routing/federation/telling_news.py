@@ -103,9 +103,9 @@ class NewsToPeers:
         """Note that a peer has told news of a site, or says that it has it: so it does not refuse it."""
         self._links[peer].note(site, version)
 
-    def note_bucket(self, peer: str, site: str, index: int) -> None:
-        """Note that a peer has told a bucket of a site, so it has it."""
-        self._links[peer].note_bucket(site, index, self._held.hashes(site)[index])
+    def note_bucket(self, peer: str, site: str, index: int, version: Version) -> None:
+        """Note that a peer has told a bucket of a site as of this news, so it has it."""
+        self._links[peer].note_bucket(site, index, self._held.hashes(site)[index], version)
         self._refused.note_has(peer, site, (index,))
 
     def note_others(self, peer: str, site: str, version: Version, indexes: Iterable[int]) -> None:

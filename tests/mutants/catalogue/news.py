@@ -53,6 +53,22 @@ MUTATIONS = [
         tests=(f"{AS_BEFORE}::test_what_comes_late_and_is_so_again_is_taken_and_passed_on",),
     ),
     Mutation(
+        name="a bucket that a peer told before it was told another passes for what it has",
+        file="routing/federation/news_peer.py",
+        old="        if not self._is_told_later(site, index, version):\n",
+        new="        if True:\n",
+        tests=(f"{AS_BEFORE}::test_a_bucket_that_a_peer_told_before_it_was_told_another_is_not_what_it_has",),
+    ),
+    Mutation(
+        name="what a peer said before it was told otherwise passes for what it has",
+        file="routing/federation/news_peer.py",
+        old="        if said.site in self._told_with:\n",
+        new="        if False:\n",
+        tests=(
+            f"{AS_BEFORE}::test_what_a_peer_said_that_it_has_before_it_was_told_another_is_not_what_it_has",
+        ),
+    ),
+    Mutation(
         name="what was told is told again whenever earlier news crosses it",
         file="routing/federation/news_peer.py",
         old="        if told_with is None or told_with < version:\n",
@@ -279,8 +295,8 @@ MUTATIONS = [
     Mutation(
         name="a bucket is told again to who has it",
         file="routing/federation/news_peer.py",
-        old="        self._buckets.setdefault(site, {})[index] = hash\n",
-        new="        pass\n",
+        old="            self._buckets.setdefault(site, {})[index] = hash\n",
+        new="            pass\n",
         tests=(WANTS_TESTS,),
     ),
     Mutation(

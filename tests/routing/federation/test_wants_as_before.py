@@ -79,6 +79,37 @@ def test_what_crosses_with_what_was_between_is_not_told_again() -> None:
     assert site.told_to("b") == []
 
 
+def told_weather() -> NewsSite:
+    """Has told `b`, which had news 2, as of news 3 that only the weather is wanted."""
+    site = NewsSite("b", "c")
+    site.spreading.hear(site.now, "c", said("x", 3, wants=WEATHER), 0.0, WEATHER)
+    for told in site.told_to("b"):
+        site.spreading.news_arrived("b", told.number, taken=True)
+    site.router.federation.link_down("b")
+    site.link_up("b", has(2, SPORT))
+    assert tuple(WEATHER) in [told.buckets for told in site.told_to("b")]
+    return site
+
+
+def test_a_bucket_that_a_peer_told_before_it_was_told_another_is_not_what_it_has() -> None:
+    site = told_weather()
+    site.hear("c", said("x", 4, wants=SPORT))
+    site.told_to("b")
+    assert site.spreading.hear_wants(site.now, "b", "x", (1, 2), SPORT) == ""
+    assert [told.buckets for told in site.told_to("b")] == [tuple(SPORT)]
+
+
+def test_what_a_peer_said_that_it_has_before_it_was_told_another_is_not_what_it_has() -> None:
+    site = told_weather()
+    site.hear("c", said("x", 4, wants=SPORT))
+    for number in range(1, 10):
+        site.spreading.news_arrived("b", number, taken=True)
+    site.spreading.hear_known(site.now, "b", [has(2, SPORT)], more=False)
+    site.told_to("b")
+    site.spreading.hear_wants(site.now, "c", "x", (1, 4), SPORT)
+    assert [told.buckets for told in site.told_to("b")] == [tuple(SPORT)]
+
+
 # -- who takes them -----------------------------------------------------------------------------------
 
 
@@ -109,6 +140,7 @@ def test_what_comes_late_and_is_not_so_any_more_is_passed_over() -> None:
 @example(24)
 @example(257)
 @example(505)
+@example(517547)
 def test_all_is_known_at_once_whatever_came_and_went_while_it_was_told(seed: int) -> None:
     """Nobody has to ask for it, as is done each minute."""
     drawn = random.Random(seed)
