@@ -104,7 +104,7 @@ class Service:
                 self.registry.add(subscription)
         for topic in site.annotated_topics(FRONT_END):
             for jid in record_of(topic).requests:
-                self.registry.requested.setdefault(bare_of(jid), set()).add(topic.name)
+                self.registry.add_pending(jid, topic.name)
 
     def next_id(self, kind: str) -> str:
         """An id for a stanza of ours; the prefix tells kinds apart in a log."""

@@ -70,6 +70,11 @@ class Access:
             return rights - {"subscribe"}
         return rights
 
+    def owners(self, node: str, record: NodeRecord) -> list[str]:
+        """Bare JIDs that are told of what happens to a node: who made it, and who was made its owner."""
+        known = {record.creator, *record.affiliations} - {""}
+        return sorted(jid for jid in known if self.affiliation(jid, node, record) == "owner")
+
     def check_owner(self, bare_jid: str, node: str, record: NodeRecord) -> None:
         """Raises StanzaError."""
         if self.affiliation(bare_jid, node, record) != "owner":

@@ -132,13 +132,12 @@ class Registry:
 
     Attributes:
         absent: JIDs with subscriptions by which nothing is sent to them at the moment.
-        requested: by bare JID, the nodes where one may wait for an owner; the nodes' records say which do.
     """
 
     def __init__(self) -> None:
         self.absent: set[str] = set()
-        self.requested: dict[str, set[str]] = {}
         self._by_jid: dict[str, dict[str, NodeSubscription]] = {}
+        self._pending: dict[str, set[str]] = {}
         self._by_bare: dict[str, set[str]] = {}
         self._by_node: dict[str, set[str]] = {}
         self._collections: PatternTree[str] = PatternTree()
@@ -221,6 +220,25 @@ class Registry:
     def of_collections(self, node: str) -> list[NodeSubscription]:
         """All to the collections that a node is in."""
         return [each for name in self._collections.match(node) for each in self.of_node(name)]
+
+    def add_pending(self, jid: str, node: str) -> None:
+        """Note that a JID waits for the owners of a node; the node's record says what it asked for."""
+        self._pending.setdefault(bare_of(jid), set()).add(node)
+
+    def remove_pending(self, jid: str, node: str) -> None:
+        """Note that a request to subscribe is settled, or taken back."""
+        nodes = self._pending.get(bare_of(jid), set())
+        nodes.discard(node)
+        if not nodes:
+            self._pending.pop(bare_of(jid), None)
+
+    def pending_of(self, bare: str) -> list[str]:
+        """Nodes whose owners a bare JID, or a resource of it, may wait for; their records say which do."""
+        return sorted(self._pending.get(bare, ()))
+
+    def pending(self) -> list[str]:
+        """Nodes whose owners anybody may wait for."""
+        return sorted({node for nodes in self._pending.values() for node in nodes})
 
     def jids(self) -> Iterator[str]:
         """Every JID that subscribes to something."""

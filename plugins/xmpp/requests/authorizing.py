@@ -59,12 +59,12 @@ async def ask(request: Request, subscription: NodeSubscription, written: str) ->
         return msgspec.structs.replace(record, requests=requests)
 
     record = await records.change(request.client, node, edit)
-    service.registry.requested.setdefault(bare_of(written), set()).add(node)
+    service.registry.add_pending(written, node)
     answer = Element(f"{{{PUBSUB}}}pubsub")
     attributes = {"node": node, "jid": written, "subid": subscription.subid, "subscription": "pending"}
     SubElement(answer, f"{{{PUBSUB}}}subscription", attributes)
     await request.answer(answer)
-    for owner in beginning.owners(service, node, record):
+    for owner in service.access.owners(node, record):
         await _send_form(service, owner, node, written)
 
 
@@ -94,7 +94,7 @@ async def settle(service: ServicePort, owner: AskingClient, node: str, jid: str,
         return msgspec.structs.replace(record, requests=requests, affiliations=affiliations)
 
     await records.change(owner, node, edit)
-    forget(service, node, jid)
+    service.registry.remove_pending(jid, node)
     if allow:
         [waits] = found
         await _begin(service, node, jid, waits)
@@ -120,14 +120,6 @@ async def _begin(service: ServicePort, node: str, jid: str, waits: SubscriptionR
         raise answers[0].error
 
 
-def forget(service: ServicePort, node: str, jid: str) -> None:
-    """Forget a request to subscribe, which is settled, or taken back."""
-    nodes = service.registry.requested.get(bare_of(jid), set())
-    nodes.discard(node)
-    if not nodes:
-        service.registry.requested.pop(bare_of(jid), None)
-
-
 async def take_back(request: Request, node: str, jid: str) -> bool:
     """Take back a request to subscribe; returns whether there was one."""
 
@@ -138,7 +130,7 @@ async def take_back(request: Request, node: str, jid: str) -> bool:
     if jid not in records.record(request.client.session, node).requests:
         return False
     await records.change(request.client, node, edit)
-    forget(request.service, node, jid)
+    request.service.registry.remove_pending(jid, node)
     return True
 
 
@@ -194,9 +186,8 @@ async def get_pending(request: Request) -> None:
 
 
 async def _nodes_with_requests(request: Request) -> list[str]:
-    nodes = {node for each in request.service.registry.requested.values() for node in each}
     found = []
-    for node in sorted(nodes):
+    for node in request.service.registry.pending():
         record = records.record(request.client.session, node)
         if record.requests and request.service.access.affiliation(request.asker, node, record) == "owner":
             found.append(node)

@@ -3,7 +3,6 @@
 from daemon.frontend import Answer
 from plugins.xmpp.delivery.calls import Done
 from plugins.xmpp.forms import notifications
-from plugins.xmpp.forms.node_record import NodeRecord
 from plugins.xmpp.known.registry import NodeSubscription
 from plugins.xmpp.requests import records
 from plugins.xmpp.requests.request import AskingClient, ServicePort
@@ -56,11 +55,5 @@ async def tell_owners(service: ServicePort, client: AskingClient, node: str, jid
     """Tell a node's owners, where they want to know, who subscribes, or no longer. Source: XEP-0060 7.3.1."""
     record = records.record(client.session, node)
     if record.options.notify_sub:
-        for owner in owners(service, node, record):
+        for owner in service.access.owners(node, record):
             await service.notify(owner, notifications.subscription(node, jid, state))
-
-
-def owners(service: ServicePort, node: str, record: NodeRecord) -> list[str]:
-    """Bare JIDs that are told of what happens to a node: who made it, and who was made its owner."""
-    known = {record.creator, *record.affiliations} - {""}
-    return sorted(jid for jid in known if service.access.affiliation(jid, node, record) == "owner")

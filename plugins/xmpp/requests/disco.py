@@ -14,7 +14,7 @@ from plugins.xmpp.forms.paging import Page, page_end
 from plugins.xmpp.forms.payload import item_id
 from plugins.xmpp.forms.stanzas import StanzaError, result
 from plugins.xmpp.known.identities import bare_of, channel_of, local_of
-from plugins.xmpp.requests import beginning, collections
+from plugins.xmpp.requests import collections
 from plugins.xmpp.requests.items import number_of
 from plugins.xmpp.requests.request import Request, ServicePort
 from plugins.xmpp.requests.subscribing import topics_of
@@ -132,7 +132,7 @@ async def info(service: ServicePort, iq: Element, query: Element) -> None:
 
 def _history(service: ServicePort, node: str, record: NodeRecord) -> dict[str, str]:
     """The fields of a form that tell who made a node, and who has to do with it. Source: XEP-0060 5.4."""
-    owners = beginning.owners(service, node, record)
+    owners = service.access.owners(node, record)
     told = {
         "pubsub#creator": record.creator,
         "pubsub#creation_date": record.created,

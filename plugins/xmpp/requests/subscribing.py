@@ -273,7 +273,7 @@ async def subscriptions(request: Request) -> None:
     ]
     page, end = page_of(request.service, found, Page.read(request.parent))
     listed.extend(_subscription(each, each.subscriber) for each in page)
-    for waits_at in sorted(request.service.registry.requested.get(request.asker, ())):
+    for waits_at in request.service.registry.pending_of(request.asker):
         for jid in records.record(request.client.session, waits_at).requests:
             if node in (None, "", waits_at) and bare_of(jid) == request.asker:
                 attributes = {"jid": jid, "node": waits_at, "subscription": "pending"}
