@@ -11,6 +11,28 @@ from routing.errors import Refusal
 Done = Callable[[Answer], Awaitable[None]]
 
 
+class Reply:
+    """The answer to one call, for who waits for it; `done` is what the call is given."""
+
+    def __init__(self) -> None:
+        self._answer: Answer | None = None
+        self._come = trio.Event()
+
+    async def done(self, answer: Answer) -> None:
+        """Take the answer."""
+        self._answer = answer
+        self._come.set()
+        await trio.lowlevel.checkpoint()
+
+    async def wait(self) -> Answer:
+        """Wait for the answer. Raises Refusal where that is it."""
+        await self._come.wait()
+        assert self._answer is not None
+        if self._answer.error is not None:
+            raise self._answer.error
+        return self._answer
+
+
 class Calls:
     """What has been asked of one session, and is not answered yet.
 
@@ -37,19 +59,9 @@ class Calls:
 
     async def ask(self, call: Callable[..., None], *args: Any) -> Answer:
         """Call the session and wait for the answer. Raises Refusal, also where that is the answer."""
-        answered = trio.Event()
-        answers: list[Answer] = []
-
-        async def done(answer: Answer) -> None:
-            answers.append(answer)
-            answered.set()
-            await trio.lowlevel.checkpoint()
-
-        self.request(call, *args, done=done)
-        await answered.wait()
-        if answers[0].error is not None:
-            raise answers[0].error
-        return answers[0]
+        reply = Reply()
+        self.request(call, *args, done=reply.done)
+        return await reply.wait()
 
     def quietly(self, call: Callable[..., None], *args: Any, **options: Any) -> None:
         """Call the session where nobody waits for what comes of it."""

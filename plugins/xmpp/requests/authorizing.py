@@ -9,9 +9,8 @@ from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
 import msgspec
-import trio
 
-from daemon.frontend import Answer
+from plugins.xmpp.delivery.calls import Reply
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.data_forms import Field, form, submitted
 from plugins.xmpp.forms.node_record import REQUESTS_MAX, NodeRecord, SubscriptionRequest
@@ -106,18 +105,9 @@ async def _begin(service: ServicePort, node: str, jid: str, waits: SubscriptionR
     subscription = NodeSubscription(
         node, waits.jid, waits.accepts, waits.credit, waits.level, waits.lock_s, waits.of_bare
     )
-    begun = trio.Event()
-    answers: list[Answer] = []
-
-    async def done(answer: Answer) -> None:
-        answers.append(answer)
-        begun.set()
-        await trio.lowlevel.checkpoint()
-
-    await beginning.begin(service, subscription, jid, done)
-    await begun.wait()
-    if answers[0].error is not None:
-        raise answers[0].error
+    reply = Reply()
+    await beginning.begin(service, subscription, jid, reply.done)
+    await reply.wait()
 
 
 async def take_back(request: Request, node: str, jid: str) -> bool:
