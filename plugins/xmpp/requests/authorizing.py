@@ -18,7 +18,7 @@ from plugins.xmpp.forms.stanzas import MESSAGE, StanzaError
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import NodeSubscription, subid_of
 from plugins.xmpp.requests import beginning, records
-from plugins.xmpp.requests.request import AskingClient, Request, ServicePort
+from plugins.xmpp.requests.request import Request, ServicePort
 from plugins.xmpp.wire.namespaces import COMMANDS, PUBSUB
 from routing.names import check_topic
 
@@ -64,10 +64,11 @@ async def ask(request: Request, subscription: NodeSubscription, written: str) ->
     SubElement(answer, f"{{{PUBSUB}}}subscription", attributes)
     await request.answer(answer)
     for owner in service.access.owners(node, record):
-        await _send_form(service, owner, node, written)
+        await _send_form(request, owner, node, written)
 
 
-async def _send_form(service: ServicePort, owner: str, node: str, jid: str) -> None:
+async def _send_form(request: Request, owner: str, node: str, jid: str) -> None:
+    service = request.service
     fields = [
         Field(_SUBID, "hidden", "", subid_of(node, jid)),
         Field(_NODE, "text-single", "Node", node),
@@ -79,8 +80,9 @@ async def _send_form(service: ServicePort, owner: str, node: str, jid: str) -> N
     await service.answer(stanza)
 
 
-async def settle(service: ServicePort, owner: AskingClient, node: str, jid: str, *, allow: bool) -> None:
-    """Let somebody subscribe, or not. Raises StanzaError where nobody asks (any more)."""
+async def settle(request: Request, node: str, jid: str, *, allow: bool) -> None:
+    """Let somebody subscribe, or not, for an owner. Raises StanzaError where nobody asks (any more)."""
+    service = request.service
     found: list[SubscriptionRequest] = []
 
     def edit(record: NodeRecord) -> NodeRecord:
@@ -92,7 +94,7 @@ async def settle(service: ServicePort, owner: AskingClient, node: str, jid: str,
             affiliations.setdefault(bare_of(jid), "member")
         return msgspec.structs.replace(record, requests=requests, affiliations=affiliations)
 
-    await records.change(owner, node, edit)
+    await records.change(request.client, node, edit)
     service.registry.remove_pending(jid, node)
     if allow:
         [waits] = found
@@ -136,14 +138,11 @@ def read_answer(message: Element) -> dict[str, str] | None:
     return values if values and _JID in values else None
 
 
-async def answered(service: ServicePort, message: Element, values: dict[str, str]) -> None:
+async def answered(request: Request, values: dict[str, str]) -> None:
     """Carry out an owner's decision. Raises StanzaError, Refusal."""
-    client = service.client(message.get("from", ""))
     node = check_topic(values.get(_NODE, ""))
-    record = records.record(client.session, node)
-    service.access.check_owner(bare_of(client.jid), node, record)
-    allow = values.get(_ALLOW, "") in ("1", "true")
-    await settle(service, client, node, values[_JID], allow=allow)
+    request.service.access.check_owner(request.asker, node, records.record(request.client.session, node))
+    await settle(request, node, values[_JID], allow=values.get(_ALLOW, "") in ("1", "true"))
 
 
 async def get_pending(request: Request) -> None:
@@ -172,7 +171,7 @@ async def get_pending(request: Request) -> None:
     request.service.access.check_owner(request.asker, node, record)
     await request.answer(Element(_COMMAND, {**attributes, "status": "completed"}))
     for jid in record.requests:
-        await _send_form(request.service, request.client.jid, node, jid)
+        await _send_form(request, request.client.jid, node, jid)
 
 
 async def _nodes_with_requests(request: Request) -> list[str]:

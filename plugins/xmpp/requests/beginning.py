@@ -5,7 +5,7 @@ from plugins.xmpp.delivery.calls import Done
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.known.registry import NodeSubscription
 from plugins.xmpp.requests import records
-from plugins.xmpp.requests.request import AskingClient, ServicePort
+from plugins.xmpp.requests.request import Request, ServicePort
 from routing.errors import Refusal
 
 
@@ -51,9 +51,9 @@ async def begin(service: ServicePort, subscription: NodeSubscription, written: s
     target.replace(previous, subscription)
 
 
-async def tell_owners(service: ServicePort, client: AskingClient, node: str, jid: str, state: str) -> None:
+async def tell_owners(request: Request, node: str, jid: str, state: str) -> None:
     """Tell a node's owners, where they want to know, who subscribes, or no longer. Source: XEP-0060 7.3.1."""
-    record = records.record(client.session, node)
+    record = records.record(request.client.session, node)
     if record.options.notify_sub:
-        for owner in service.access.owners(node, record):
-            await service.notify(owner, notifications.subscription(node, jid, state))
+        for owner in request.service.access.owners(node, record):
+            await request.service.notify(owner, notifications.subscription(node, jid, state))

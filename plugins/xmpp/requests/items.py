@@ -5,14 +5,13 @@ are shown to their holder only: nobody else can do anything with them. Looking l
 """
 
 from typing import Final
-from xml.etree.ElementTree import Element
 
 from daemon.frontend import HeldMessage, TopicInfo
 from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.paging import Page, page_end, read_max
 from plugins.xmpp.forms.payload import headers_text, item_id, item_text
-from plugins.xmpp.forms.stanzas import StanzaError, result_text, unsupported
+from plugins.xmpp.forms.stanzas import StanzaError, unsupported
 from plugins.xmpp.known.identities import publisher_of
 from plugins.xmpp.requests import records
 from plugins.xmpp.requests.request import Request
@@ -40,7 +39,7 @@ async def items(request: Request) -> None:
         raise StanzaError("item-not-found", "cancel", f"no node {node}")
     named = [child.get("id", "") for child in request.action.findall(f"{{{PUBSUB}}}item")]
     if named:
-        await request.service.answer(_answer(request.iq, node, await _named(request, node, named)))
+        await request.answer_text(_content(node, await _named(request, node, named)))
         return
     page = Page.read(request.parent, backwards=True)
     if most := request.action.get("max_items"):
@@ -64,7 +63,7 @@ async def items(request: Request) -> None:
         shown.reverse()
     first, last = (str(shown[0]), str(shown[-1])) if shown else ("", page.after)
     end = serialize(page_end(first, last, topic.messages, page.index), PUBSUB)
-    await request.service.answer(_answer(request.iq, node, listed, end))
+    await request.answer_text(_content(node, listed, end))
 
 
 def number_of(place: str) -> int:
@@ -160,10 +159,10 @@ def _text(request: Request, node: str, held: HeldMessage) -> Listed:
     return item, headers_text(message, of_it, created=True)
 
 
-def _answer(iq: Element, node: str, listed: list[Listed], end: str = "") -> str:
+def _content(node: str, listed: list[Listed], end: str = "") -> str:
     items = f"<items node='{escape_attribute(node)}'>{''.join(item for item, _ in listed)}</items>"
     headers = "".join(headers for _, headers in listed)
-    return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{items}{headers}{end}</pubsub>")
+    return f"<pubsub xmlns='{PUBSUB}'>{items}{headers}{end}</pubsub>"
 
 
 def _visible(request: Request, node: str, held: HeldMessage) -> bool:

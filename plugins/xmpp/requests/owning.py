@@ -58,7 +58,7 @@ async def manage_subscriptions(request: Request) -> None:
     for each in _changes(request, _SUBSCRIPTION):
         jid, wanted, subid = each.get("jid", ""), each.get("subscription", ""), each.get("subid")
         if jid in record.requests and wanted in ("subscribed", "none"):
-            await authorizing.settle(request.service, request.client, node, jid, allow=wanted == "subscribed")
+            await authorizing.settle(request, node, jid, allow=wanted == "subscribed")
             continue
         found = registry.of_subscriber(jid, node) or registry.of_bare_to(jid, node)
         meant = [one for one in found if not one.leaving]

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 
 import msgspec
 
-from daemon.frontend import Answer, Session, TopicInfo
+from daemon.frontend import Answer, Limits, Session, TopicInfo
 from plugins.xmpp.delivery.calls import Done
 from plugins.xmpp.forms.data_forms import PUBLISH_OPTIONS, submitted
 from plugins.xmpp.forms.node_options import NodeOptions, same_value
@@ -23,8 +23,8 @@ from plugins.xmpp.forms.payload import (
     read_item,
     xml_section,
 )
-from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result_text
-from plugins.xmpp.known.identities import bare_of, local_of
+from plugins.xmpp.forms.stanzas import StanzaError
+from plugins.xmpp.known.identities import local_of
 from plugins.xmpp.requests import collections, records
 from plugins.xmpp.requests.request import AskingClient, Request, ServicePort, node_of
 from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB, SHIM
@@ -49,7 +49,7 @@ class Publication(msgspec.Struct):
 
 
 def _read_publish(
-    service: ServicePort, parent: Element, publish: Element, items_max: int
+    parent: Element, publish: Element, items_max: int, limits: Limits
 ) -> tuple[str, list[Item]]:
     node = node_of(publish)
     items = publish.findall(_ITEM)
@@ -59,7 +59,7 @@ def _read_publish(
         text = f"{items_max} at a time"
         raise StanzaError("not-allowed", "cancel", text, pubsub="max-items-exceeded")
     beside = parent.find(f"{{{SHIM}}}headers")
-    return node, [read_item(item, service.site.limits, beside) for item in items]
+    return node, [read_item(item, limits, beside) for item in items]
 
 
 def timeout_of(message: Message, topic: TopicInfo | None) -> float | None:
@@ -82,10 +82,9 @@ def _signed(message: Message, jid: str, options: NodeOptions) -> Message:
     return msgspec.structs.replace(message, others=(*message.others, (PUBLISHER, jid)))
 
 
-def check_may_publish(
-    service: ServicePort, client: AskingClient, node: str
-) -> tuple[TopicInfo | None, NodeOptions]:
+def check_may_publish(request: Request, node: str) -> tuple[TopicInfo | None, NodeOptions]:
     """The node's topic and options, where its owners let the client publish. Raises StanzaError."""
+    service, client = request.service, request.client
     topic = client.session.topic(node)
     record = record_of(topic)
     if topic is None:
@@ -94,17 +93,12 @@ def check_may_publish(
             raise StanzaError("item-not-found", "cancel", f"no node {node}")
         service.check_room_for_node()
     else:
-        service.access.check_publisher(bare_of(client.jid), node, record)
+        service.access.check_publisher(request.asker, node, record)
     return topic, record.options
 
 
 async def give(
-    service: ServicePort,
-    client: AskingClient,
-    publication: Publication,
-    done: Done,
-    *,
-    instead_of: tuple[str, str] | None = None,
+    request: Request, publication: Publication, done: Done, *, instead_of: tuple[str, str] | None = None
 ) -> None:
     """Give the broker a publication; `done` is awaited with its answer, at once if it is not guaranteed.
 
@@ -115,7 +109,8 @@ async def give(
         instead_of: topic and Smuid of another message, which goes when this one comes, whatever happens.
     """
     node, item = publication.node, publication.item
-    topic, options = check_may_publish(service, client, node)
+    service, client = request.service, request.client
+    topic, options = check_may_publish(request, node)
     message = _signed(settle_mode(item.message, topic), client.jid, options)
     service.finishing.now()
     if message.guarantee:
@@ -158,33 +153,30 @@ async def _published(
 
 async def publish(request: Request) -> None:
     """Carry out `<publish/>`; answered once all of its items are on disk, or none is."""
-    service, client = request.service, request.client
-    node, items = _read_publish(service, request.parent, request.action, ITEMS_MAX)
+    node, items = _read_publish(request.parent, request.action, ITEMS_MAX, request.service.site.limits)
     options = request.parent.find(_OPTIONS)
     if options is not None:
         values = submitted(options, PUBLISH_OPTIONS) or {}
-        topic = client.session.topic(node)
+        topic = request.client.session.topic(node)
         if topic is not None:
             _check_options(values, NodeSettings.of(topic))
         else:
-            _create_as(service, client, node, values)
+            _create_as(request, node, values)
     if len(items) > 1:
         await _publish_all(request, node, items)
         return
     [item] = items
 
+    @request.unless_refused
     async def done(answer: Answer) -> None:
-        if answer.error is not None:
-            await request.refuse(answer.error)
-        else:
-            await service.answer(_publish_result(request.iq, node, [item.id or answer.smuid]))
+        await request.answer_text(_published_items(node, [item.id or answer.smuid]))
 
-    await give(service, client, Publication(node, item), done)
+    await give(request, Publication(node, item), done)
 
 
 async def _publish_all(request: Request, node: str, items: list[Item]) -> None:
     service, client = request.service, request.client
-    topic, options = check_may_publish(service, client, node)
+    topic, options = check_may_publish(request, node)
     for item in items:
         if not item.message.guarantee:
             raise StanzaError("bad-request", "modify", "items without a guarantee go one at a time")
@@ -195,15 +187,12 @@ async def _publish_all(request: Request, node: str, items: list[Item]) -> None:
             item.message = msgspec.structs.replace(item.message, others=others)
     messages = [_signed(settle_mode(item.message, topic), client.jid, options) for item in items]
 
-    async def answered(answer: Answer) -> None:
-        if answer.error is not None:
-            await request.refuse(answer.error)
-        else:
-            await service.answer(_publish_result(request.iq, node, [item.id for item in items]))
+    @request.unless_refused
+    async def done(_: Answer) -> None:
+        await request.answer_text(_published_items(node, [item.id for item in items]))
 
-    done: Done = answered
     if (replacing := _replacing(topic, options, items)) is not None:
-        done = partial(_published, service, node, replacing, answered)
+        done = partial(_published, service, node, replacing, done)
     service.finishing.now()
     client.session.check_room(sum(message.size_bytes for message in messages))
     client.request(_together, client.session, node, messages, done=done)
@@ -215,10 +204,10 @@ def _together(session: Session, node: str, messages: list[Message], *, request: 
             session.publish(node, message)
 
 
-def _publish_result(iq: Element, node: str, ids: list[str]) -> str:
+def _published_items(node: str, ids: list[str]) -> str:
     items = "".join([f"<item id='{escape_attribute(id)}'/>" for id in ids if id])
     publish = f"<publish node='{escape_attribute(node)}'>{items}</publish>"
-    return result_text(iq, f"<pubsub xmlns='{PUBSUB}'>{publish}</pubsub>")
+    return f"<pubsub xmlns='{PUBSUB}'>{publish}</pubsub>"
 
 
 async def _tidy(service: ServicePort, node: str) -> None:
@@ -266,9 +255,9 @@ def _check_options(values: dict[str, str], settings: NodeSettings) -> None:
             raise _precondition_not_met(f"{field} is different")
 
 
-def _create_as(service: ServicePort, client: AskingClient, node: str, values: dict[str, str]) -> None:
+def _create_as(request: Request, node: str, values: dict[str, str]) -> None:
     """A node that is made by its first item is what the publisher takes it to be. Source: XEP-0060 7.1.5."""
-    session = client.session
+    session = request.client.session
     try:
         settings = NodeSettings().changed(values)
     except StanzaError as error:
@@ -278,19 +267,19 @@ def _create_as(service: ServicePort, client: AskingClient, node: str, values: di
         return
     if not session.allows("publish", node):
         raise StanzaError("forbidden", "auth", f"{session.account} may not publish {node}")
-    check_may_publish(service, client, node)
-    service.check_room_for_node()
+    check_may_publish(request, node)
+    request.service.check_room_for_node()
     # not waited for: the item goes with them
     session.set_delivery(node, settings.mode)
     session.set_timeout(node, settings.timeout_s)
     if settings.options != NodeOptions():
-        session.annotate(node, written(records.begun(settings.options, client.jid)))
+        session.annotate(node, written(records.begun(settings.options, request.client.jid)))
 
 
 # -- messages -------------------------------------------------------------------------------------
 
 
-def read_message(service: ServicePort, to: str, message: Element) -> Publication | None:
+def read_message(message: Element, to: str, limits: Limits) -> Publication | None:
     """What a message publishes: the `<publish/>` in it, or itself to the topic that it is addressed to.
 
     None where it publishes nothing. Raises StanzaError, Refusal.
@@ -301,7 +290,7 @@ def read_message(service: ServicePort, to: str, message: Element) -> Publication
         if action is None:
             raise StanzaError("bad-request", "modify")
         collections.check(action)
-        node, [item] = _read_publish(service, message, action, 1)
+        node, [item] = _read_publish(message, action, 1, limits)
         return Publication(node, item)
     topic = local_of(to)
     if not topic:
@@ -318,17 +307,15 @@ def read_message(service: ServicePort, to: str, message: Element) -> Publication
         sections.insert(0, Section(TEXT_TYPE, body.encode()))
     if not sections:
         return None
-    check_sections(sections, service.site.limits)
+    check_sections(sections, limits)
     return Publication(check_topic(topic), Item("", Message(sections=tuple(sections))))
 
 
-async def publish_unanswered(
-    service: ServicePort, client: AskingClient, stanza: Element, publication: Publication
-) -> None:
-    """Publish what came without a question; only a refusal is answered."""
+async def publish_message(request: Request, publication: Publication) -> None:
+    """Publish what came by a message; only a refusal is answered."""
 
-    async def done(answer: Answer) -> None:
-        if answer.error is not None:
-            await service.fail(stanza, from_refusal(answer.error))
+    @request.unless_refused
+    async def done(_: Answer) -> None:
+        return
 
-    await give(service, client, publication, done)
+    await give(request, publication, done)

@@ -20,7 +20,7 @@ from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
 from plugins.xmpp.known.assured import MSG_ID_CHARACTERS_MAX, AssuredMessage
 from plugins.xmpp.known.identities import NoAccount, channel_of
 from plugins.xmpp.requests.publishing import Publication, check_may_publish, give, read_message
-from plugins.xmpp.requests.request import AskingClient, Request, ServicePort
+from plugins.xmpp.requests.request import Request, ServicePort
 from plugins.xmpp.wire.namespaces import CLIENT, COMPONENT, QOS
 from plugins.xmpp.wire.parser import ParserLimits, StreamBroken, parse_fragment
 from plugins.xmpp.wire.serializer import serialize
@@ -69,48 +69,42 @@ def _embedded(child: Element) -> Element:
     return message
 
 
-def _publication(service: ServicePort, client: AskingClient, to: str, message: Element) -> Publication:
-    publication = read_message(service, to, message)
+def _publication(request: Request, to: str, message: Element) -> Publication:
+    publication = read_message(message, to, request.service.site.limits)
     if publication is None:
         raise StanzaError("service-unavailable", "cancel", "the message is to no topic")
-    if not client.session.allows("publish", publication.node):
-        text = f"{client.session.account} may not publish {publication.node}"
+    session = request.client.session
+    if not session.allows("publish", publication.node):
+        text = f"{session.account} may not publish {publication.node}"
         raise StanzaError("forbidden", "auth", text)
-    check_may_publish(service, client, publication.node)
+    check_may_publish(request, publication.node)
     return publication
 
 
-def _assured_publication(
-    service: ServicePort, client: AskingClient, to: str, message: Element
-) -> Publication:
-    publication = _publication(service, client, to, message)
+def _assured_publication(request: Request, to: str, message: Element) -> Publication:
+    publication = _publication(request, to, message)
     if not publication.item.message.guarantee:
         raise StanzaError("bad-request", "modify", "an assured message is guaranteed")
     return publication
 
 
 async def _acknowledged(request: Request) -> None:
-    publication = _publication(
-        request.service, request.client, request.iq.get("to", ""), _embedded(request.action)
-    )
+    publication = _publication(request, request.stanza.get("to", ""), _embedded(request.action))
 
-    async def done(answer: Answer) -> None:
-        if answer.error is not None:
-            await request.refuse(answer.error)
-        else:
-            await request.answer()
+    @request.unless_refused
+    async def done(_: Answer) -> None:
+        await request.answer()
 
-    await give(request.service, request.client, publication, done)
+    await give(request, publication, done)
 
 
 # -- assured --------------------------------------------------------------------------------------
 
 
-def _topic(service: ServicePort, client: AskingClient) -> str:
+def _topic(request: Request) -> str:
     """Where the sender's messages wait. Nobody but the account may read it or take from it."""
-    return make_address(
-        client.session.account, "held." + channel_of(client.jid)[-24:], service.site.server_name
-    )
+    channel = "held." + channel_of(request.client.jid)[-24:]
+    return make_address(request.client.session.account, channel, request.service.site.server_name)
 
 
 def _msg_id(child: Element) -> str:
@@ -120,11 +114,12 @@ def _msg_id(child: Element) -> str:
     return msg_id
 
 
-async def _remember(service: ServicePort, client: AskingClient) -> None:
+async def _remember(request: Request) -> None:
     """Once for each session: what was held before it."""
+    service, client = request.service, request.client
     if client.assured_known:
         return
-    topic, after = _topic(service, client), 0
+    topic, after = _topic(request), 0
     limits = ParserLimits(stanza_bytes_max=service.settings.receive_bytes_max)
     while True:
         page = await client.session.browse(topic, after, _PAGE)
@@ -151,7 +146,7 @@ async def _remember(service: ServicePort, client: AskingClient) -> None:
             break
         after = page[-1].message_id
     try:
-        _count(service, client)
+        _count(request)
     except StanzaError:
         service.assured.forget_sender(client.jid)
         raise
@@ -160,18 +155,18 @@ async def _remember(service: ServicePort, client: AskingClient) -> None:
 
 async def _assured(request: Request) -> None:
     msg_id, jid = _msg_id(request.action), request.client.jid
-    await _remember(request.service, request.client)
+    await _remember(request)
     known = request.service.assured.find(jid, msg_id)
     if known is not None:
         if known.state == "storing":
-            known.waiting.append(request.iq)
+            known.waiting.append(request.stanza)
         else:
-            await request.service.answer(_received(request.iq, msg_id))
+            await request.service.answer(_received(request.stanza, msg_id))
         return
-    embedded, to = _embedded(request.action), request.iq.get("to", "")
-    _assured_publication(request.service, request.client, to, embedded)
+    embedded, to = _embedded(request.action), request.stanza.get("to", "")
+    _assured_publication(request, to, embedded)
     body = serialize(embedded, "").encode()
-    holding = AssuredMessage(embedded, to, len(body), trio.current_time() + HELD_S, waiting=[request.iq])
+    holding = AssuredMessage(embedded, to, len(body), trio.current_time() + HELD_S, waiting=[request.stanza])
     try:
         request.service.assured.hold(jid, msg_id, holding)
     except StanzaError as error:
@@ -180,46 +175,40 @@ async def _assured(request: Request) -> None:
     headers = ((_MSG_ID, msg_id), (_TO, to))
     message = Message(timeout_s=HELD_S, sections=(Section("application/xml", body),), others=headers)
     try:
-        _count(request.service, request.client)
-        request.client.request(
-            request.client.session.publish,
-            _topic(request.service, request.client),
-            message,
-            done=partial(_stored, request.service, request.client, msg_id, holding),
-        )
+        _count(request)
+        stored = partial(_stored, request, msg_id, holding)
+        request.client.request(request.client.session.publish, _topic(request), message, done=stored)
     except (Refusal, StanzaError):
-        _forget(request.service, request.client, msg_id)
+        _forget(request, msg_id)
         raise
 
 
-def _count(service: ServicePort, client: AskingClient) -> None:
+def _count(request: Request) -> None:
     """What is held of a sender counts in the memory for what is no message yet.
 
     Raises StanzaError(resource-constraint) where there is no room; to hold less never raises.
     """
     try:
-        client.session.hold_now(service.memory_of(client.jid))
+        request.client.session.hold_now(request.service.memory_of(request.client.jid))
     except Refusal as refusal:
         raise StanzaError("resource-constraint", "wait", refusal.text, refusal=refusal) from None
 
 
-def _forget(service: ServicePort, client: AskingClient, msg_id: str) -> None:
-    service.assured.forget(client.jid, msg_id)
-    _count(service, client)
+def _forget(request: Request, msg_id: str) -> None:
+    request.service.assured.forget(request.client.jid, msg_id)
+    _count(request)
 
 
-async def _stored(
-    service: ServicePort, client: AskingClient, msg_id: str, holding: AssuredMessage, answer: Answer
-) -> None:
+async def _stored(request: Request, msg_id: str, holding: AssuredMessage, answer: Answer) -> None:
     waiting, holding.waiting = holding.waiting, []
     if answer.error is not None:
-        _forget(service, client, msg_id)
+        _forget(request, msg_id)
         for iq in waiting:
-            await service.fail(iq, from_refusal(answer.error))
+            await request.service.fail(iq, from_refusal(answer.error))
         return
     holding.state, holding.smuid = "held", answer.smuid
     for iq in waiting:
-        await service.answer(_received(iq, msg_id))
+        await request.service.answer(_received(iq, msg_id))
 
 
 def _received(iq: Element, msg_id: str) -> Element:
@@ -228,33 +217,30 @@ def _received(iq: Element, msg_id: str) -> Element:
 
 async def _deliver(request: Request) -> None:
     msg_id = _msg_id(request.action)
-    await _remember(request.service, request.client)
+    await _remember(request)
     holding = request.service.assured.find(request.client.jid, msg_id)
     if holding is None:
         # delivered before: the answer was lost
         await request.answer()
     elif holding.state == "delivering":
-        holding.waiting.append(request.iq)
+        holding.waiting.append(request.stanza)
     elif holding.state == "storing":
         raise StanzaError("unexpected-request", "wait", "it has not been answered yet")
     else:
-        publication = _assured_publication(request.service, request.client, holding.to, holding.message)
-        delivered = partial(_delivered, request.service, request.client, msg_id, holding)
-        on_disk = (_topic(request.service, request.client), holding.smuid)
-        await give(request.service, request.client, publication, delivered, instead_of=on_disk)
+        publication = _assured_publication(request, holding.to, holding.message)
+        delivered = partial(_delivered, request, msg_id, holding)
+        await give(request, publication, delivered, instead_of=(_topic(request), holding.smuid))
         holding.state = "delivering"
-        holding.waiting.append(request.iq)
+        holding.waiting.append(request.stanza)
 
 
-async def _delivered(
-    service: ServicePort, client: AskingClient, msg_id: str, holding: AssuredMessage, answer: Answer
-) -> None:
+async def _delivered(request: Request, msg_id: str, holding: AssuredMessage, answer: Answer) -> None:
     waiting, holding.waiting = holding.waiting, []
     if answer.error is not None:
         # the session has ended, and with it what was in memory; what is on disk says whether it was published
         for iq in waiting:
-            await service.fail(iq, from_refusal(answer.error))
+            await request.service.fail(iq, from_refusal(answer.error))
         return
-    _forget(service, client, msg_id)
+    _forget(request, msg_id)
     for iq in waiting:
-        await service.answer(result(iq))
+        await request.service.answer(result(iq))

@@ -14,7 +14,7 @@ import msgspec
 from daemon.frontend import Answer, Right, Session, Site
 from plugins.xmpp.delivery.calls import Done
 from plugins.xmpp.delivery.finishing import Finishing
-from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
+from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result, result_text
 from plugins.xmpp.known.access import Access
 from plugins.xmpp.known.assured import Assured
 from plugins.xmpp.known.identities import AccountRules, bare_of
@@ -23,7 +23,6 @@ from plugins.xmpp.known.queueing import ItemHolders
 from plugins.xmpp.known.registry import NodeSubscription, Registry
 from plugins.xmpp.known.replaced import Replaced
 from plugins.xmpp.settings import XmppSettings
-from routing.errors import Refusal
 from routing.names import check_topic
 from routing.patterns import check_wanted
 
@@ -135,16 +134,16 @@ class ServicePort(Protocol):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """An IQ of type get or set.
+    """An IQ of type get or set, or a message that is meant as much as one.
 
     Attributes:
-        parent: the IQ's child, `<pubsub/>` for most.
+        parent: the stanza's child, `<pubsub/>` for most; of a message, itself.
         action: what is asked for: the first child of that; the parent itself where it has none.
     """
 
     service: ServicePort
     client: AskingClient
-    iq: Element
+    stanza: Element
     parent: Element
     action: Element
 
@@ -165,12 +164,23 @@ class Request(msgspec.Struct, frozen=True):
 
     async def answer(self, *children: Element) -> None:
         """Answer with a result."""
-        await self.service.answer(result(self.iq, *children))
+        await self.service.answer(result(self.stanza, *children))
 
-    async def refuse(self, refusal: Refusal) -> None:
-        """Answer with what the broker refused."""
-        await self.service.fail(self.iq, from_refusal(refusal))
+    async def answer_text(self, content: str) -> None:
+        """Answer with a result that has been written already."""
+        await self.service.answer(result_text(self.stanza, content))
+
+    def unless_refused(self, go_on: Done) -> Done:
+        """Go on with what the broker has done; what it refuses is answered with the error."""
+
+        async def done(answer: Answer) -> None:
+            if answer.error is not None:
+                await self.service.fail(self.stanza, from_refusal(answer.error))
+            else:
+                await go_on(answer)
+
+        return done
 
     def start(self, task: Awaitable[object]) -> None:
         """Go on in a task of its own. Raises StanzaError if the client has many."""
-        self.service.start_request(self.client.jid, self.iq, task)
+        self.service.start_request(self.client.jid, self.stanza, task)

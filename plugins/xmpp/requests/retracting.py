@@ -48,10 +48,8 @@ async def _settle(request: Request, *, finished: bool) -> None:
         return
     made = notifications.retracted if finished else notifications.unlocked
 
-    async def done(answer: Answer) -> None:
-        if answer.error is not None:
-            await request.refuse(answer.error)
-            return
+    @request.unless_refused
+    async def done(_: Answer) -> None:
         await request.answer()
         for id in ids:
             await request.client.notify(made(node, id))
@@ -97,7 +95,7 @@ async def _verdict(request: Request, node: str, id: str) -> tuple[str, HeldMessa
 def _error(request: Request, verdict: str) -> StanzaError:
     condition, kind = _ERRORS.get(verdict, _ERRORS["unexpected-request"])
     # with the request, as the listings of XEP-0254 have it
-    return StanzaError(condition, kind, children=tuple(request.iq) if verdict in _ERRORS else ())
+    return StanzaError(condition, kind, children=tuple(request.stanza) if verdict in _ERRORS else ())
 
 
 async def _refuse(request: Request, node: str, ids: list[str]) -> None:

@@ -128,14 +128,14 @@ async def message(service: ServicePort, stanza: Element) -> None:
     """
     decided = authorizing.read_answer(stanza)
     if decided is not None:
-        task = authorizing.answered(service, stanza, decided)
-        service.start_request(stanza.get("from", ""), stanza, task)
+        request = Request(service, service.client(stanza.get("from", "")), stanza, stanza, stanza)
+        request.start(authorizing.answered(request, decided))
         return
-    publication = publishing.read_message(service, stanza.get("to", ""), stanza)
+    publication = publishing.read_message(stanza, stanza.get("to", ""), service.site.limits)
     if publication is None:
         if bare_of(stanza.get("to", "")) == service.name and stanza.get("type") in ("", None, "normal"):
             # chat states, receipts and the like are nothing to complain about
             return
         raise StanzaError("service-unavailable", "cancel")
-    client = service.client(stanza.get("from", ""))
-    await publishing.publish_unanswered(service, client, stanza, publication)
+    request = Request(service, service.client(stanza.get("from", "")), stanza, stanza, stanza)
+    await publishing.publish_message(request, publication)

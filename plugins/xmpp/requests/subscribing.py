@@ -79,12 +79,10 @@ async def subscribe(request: Request) -> None:
         return
     answer = _subscribed(subscription, written, with_options=values is not None)
 
-    async def done(answered: Answer) -> None:
-        if answered.error is not None:
-            await request.refuse(answered.error)
-            return
+    @request.unless_refused
+    async def done(_: Answer) -> None:
         await request.answer(answer)
-        await beginning.tell_owners(service, request.client, node, written, "subscribed")
+        await beginning.tell_owners(request, node, written, "subscribed")
 
     await beginning.begin(service, subscription, written, done)
 
@@ -209,7 +207,7 @@ async def unsubscribe(request: Request) -> None:
     answer = Element(f"{{{PUBSUB}}}pubsub")
     answer.append(_subscription(found[0], jid, "none"))
     await request.answer(answer)
-    await beginning.tell_owners(request.service, request.client, node, jid, "none")
+    await beginning.tell_owners(request, node, jid, "none")
 
 
 async def get_options(request: Request) -> None:
