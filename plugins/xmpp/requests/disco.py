@@ -12,11 +12,11 @@ from plugins.xmpp.forms.node_record import NodeRecord, record_of
 from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.paging import Page, page_end
 from plugins.xmpp.forms.payload import item_id
-from plugins.xmpp.forms.stanzas import StanzaError, result
-from plugins.xmpp.known.identities import bare_of, channel_of, local_of
+from plugins.xmpp.forms.stanzas import StanzaError
+from plugins.xmpp.known.identities import channel_of, local_of
 from plugins.xmpp.requests import collections
 from plugins.xmpp.requests.items import number_of
-from plugins.xmpp.requests.request import Request, ServicePort
+from plugins.xmpp.requests.request import OpenRequest, Request, ServicePort
 from plugins.xmpp.requests.subscribing import topics_of
 from plugins.xmpp.wire.namespaces import (
     COMMANDS,
@@ -90,25 +90,24 @@ FEATURES: Final = (
 )
 
 
-async def info(service: ServicePort, iq: Element, query: Element) -> None:
+async def info(asked: OpenRequest) -> None:
     """Answer disco#info of the service, or of a node."""
-    node = query.get("node") or local_of(iq.get("to", ""))
+    service, node = asked.service, asked.action.get("node") or local_of(asked.stanza.get("to", ""))
     answer = DiscoInfo()
     if not node:
         answer.add_identity("pubsub", "service", name=service.site.server_ident)
         for feature in FEATURES:
             answer.add_feature(feature)
-        jid = iq.get("from", "")
-        account = service.rules.account_of(bare_of(jid))
+        account = service.rules.account_of(asked.asker)
         if account is not None:
             # the node where its receipts arrive, and replies to what it publishes
-            address = make_address(account, channel_of(jid), service.site.server_name)
+            address = make_address(account, channel_of(asked.jid), service.site.server_name)
             answer.xml.append(result_form(SMQP, {"account": address}))
-        await service.answer(result(iq, answer.xml))
+        await asked.answer(answer.xml)
         return
-    client = service.client(iq.get("from", ""))
+    client = service.client(asked.jid)
     if is_pattern(node):
-        await service.answer(result(iq, collections.described(client, check_wanted(node))))
+        await asked.answer(collections.described(client, check_wanted(node)))
         return
     topic = client.session.topic(check_topic(node))
     if topic is None:
@@ -127,7 +126,7 @@ async def info(service: ServicePort, iq: Element, query: Element) -> None:
         f"{{{SMQP}}}bytes": str(topic.bytes),
     }
     answer.xml.append(result_form(META_DATA, known))
-    await service.answer(result(iq, answer.xml))
+    await asked.answer(answer.xml)
 
 
 def _history(service: ServicePort, node: str, record: NodeRecord) -> dict[str, str]:

@@ -18,9 +18,9 @@ import trio
 from daemon.frontend import Answer
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
 from plugins.xmpp.known.assured import MSG_ID_CHARACTERS_MAX, AssuredMessage
-from plugins.xmpp.known.identities import NoAccount, channel_of
+from plugins.xmpp.known.identities import channel_of
 from plugins.xmpp.requests.publishing import Publication, check_may_publish, give, read_message
-from plugins.xmpp.requests.request import Request, ServicePort
+from plugins.xmpp.requests.request import Request
 from plugins.xmpp.wire.namespaces import CLIENT, COMPONENT, QOS
 from plugins.xmpp.wire.parser import ParserLimits, StreamBroken, parse_fragment
 from plugins.xmpp.wire.serializer import serialize
@@ -34,26 +34,6 @@ _PAGE: Final = 200
 
 HELD_S: Final = 7 * 86_400.0
 """A sender that has not asked for `<deliver/>` until then will not: what it reserved is free again."""
-
-
-async def request(service: ServicePort, iq: Element, child: Element) -> None:
-    """Carry out an IQ of the namespace."""
-    jid = iq.get("from", "")
-    if iq.get("type") != "set":
-        raise StanzaError("bad-request", "modify")
-    handler = {
-        f"{{{QOS}}}acknowledged": _acknowledged,
-        f"{{{QOS}}}assured": _assured,
-        f"{{{QOS}}}deliver": _deliver,
-    }.get(child.tag)
-    if handler is None:
-        raise StanzaError("feature-not-implemented", "cancel")
-    try:
-        client = service.client(jid)
-    except NoAccount as error:
-        await service.log_misuse(jid, "the sender has no account at this site")
-        raise StanzaError("not-allowed", "cancel", error.text) from None
-    await handler(Request(service, client, iq, child, child))
 
 
 def _embedded(child: Element) -> Element:
@@ -88,7 +68,8 @@ def _assured_publication(request: Request, to: str, message: Element) -> Publica
     return publication
 
 
-async def _acknowledged(request: Request) -> None:
+async def acknowledged(request: Request) -> None:
+    """Publish the message in `<acknowledged/>`; answered once it is on disk."""
     publication = _publication(request, request.stanza.get("to", ""), _embedded(request.action))
 
     @request.unless_refused
@@ -153,7 +134,8 @@ async def _remember(request: Request) -> None:
     client.assured_known = True
 
 
-async def _assured(request: Request) -> None:
+async def assured(request: Request) -> None:
+    """Hold the message in `<assured/>`; `<received/>` once it is on disk."""
     msg_id, jid = _msg_id(request.action), request.client.jid
     await _remember(request)
     known = request.service.assured.find(jid, msg_id)
@@ -215,7 +197,8 @@ def _received(iq: Element, msg_id: str) -> Element:
     return result(iq, Element(f"{{{QOS}}}received", {"msgId": msg_id}))
 
 
-async def _deliver(request: Request) -> None:
+async def deliver(request: Request) -> None:
+    """Publish the message that `<deliver/>` names, once, however often it is asked for."""
     msg_id = _msg_id(request.action)
     await _remember(request)
     holding = request.service.assured.find(request.client.jid, msg_id)

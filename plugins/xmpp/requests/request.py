@@ -1,6 +1,7 @@
 """One request as its handler gets it: what was asked, by whom, and what a handler may ask of the rest.
 
-Request       the stanza, cut up as XEP-0060 has it, and how it is answered
+OpenRequest   the stanza, cut up as XEP-0060 has it, and how it is answered
+Request       the same of a client, which has an account here: what all handlers but disco#info take
 AskingClient  the client that asks, as far as a handler has to do with it
 ServicePort   what belongs to nobody alone: what is known of all, and the way out
 """
@@ -133,8 +134,8 @@ class ServicePort(Protocol):
         """Note what somebody should look into. Source: XEP-0337, urn:xmpp:qos Memory attacks."""
 
 
-class Request(msgspec.Struct, frozen=True):
-    """An IQ of type get or set, or a message that is meant as much as one.
+class OpenRequest(msgspec.Struct, frozen=True):
+    """An IQ of type get or set, or a message that is meant as much as one, whoever sends it.
 
     Attributes:
         parent: the stanza's child, `<pubsub/>` for most; of a message, itself.
@@ -142,10 +143,42 @@ class Request(msgspec.Struct, frozen=True):
     """
 
     service: ServicePort
-    client: AskingClient
     stanza: Element
     parent: Element
     action: Element
+
+    @property
+    def jid(self) -> str:
+        """The full JID that asks."""
+        return self.stanza.get("from", "")
+
+    @property
+    def asker(self) -> str:
+        """The bare JID that asks."""
+        return bare_of(self.jid)
+
+    def of_client(self) -> "Request":
+        """The same of whoever asks, logged in where it was not. Raises StanzaError, Refusal."""
+        client = self.service.client(self.jid)
+        return Request(self.service, self.stanza, self.parent, self.action, client)
+
+    async def answer(self, *children: Element) -> None:
+        """Answer with a result."""
+        await self.service.answer(result(self.stanza, *children))
+
+    async def answer_text(self, content: str) -> None:
+        """Answer with a result that has been written already."""
+        await self.service.answer(result_text(self.stanza, content))
+
+    def start(self, task: Awaitable[object]) -> None:
+        """Go on in a task of its own. Raises StanzaError if the client has many."""
+        self.service.start_request(self.jid, self.stanza, task)
+
+
+class Request(OpenRequest, frozen=True):
+    """A request of a client."""
+
+    client: AskingClient
 
     @property
     def node(self) -> str:
@@ -157,19 +190,6 @@ class Request(msgspec.Struct, frozen=True):
         """What is subscribed to, a node or a collection, checked. Raises StanzaError, Refusal."""
         return check_wanted(named(self.action))
 
-    @property
-    def asker(self) -> str:
-        """The bare JID that asks."""
-        return bare_of(self.client.jid)
-
-    async def answer(self, *children: Element) -> None:
-        """Answer with a result."""
-        await self.service.answer(result(self.stanza, *children))
-
-    async def answer_text(self, content: str) -> None:
-        """Answer with a result that has been written already."""
-        await self.service.answer(result_text(self.stanza, content))
-
     def unless_refused(self, go_on: Done) -> Done:
         """Go on with what the broker has done; what it refuses is answered with the error."""
 
@@ -180,7 +200,3 @@ class Request(msgspec.Struct, frozen=True):
                 await go_on(answer)
 
         return done
-
-    def start(self, task: Awaitable[object]) -> None:
-        """Go on in a task of its own. Raises StanzaError if the client has many."""
-        self.service.start_request(self.client.jid, self.stanza, task)

@@ -1,11 +1,11 @@
 """Which handler a stanza goes to."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from plugins.xmpp.forms.stanzas import StanzaError, result
-from plugins.xmpp.known.identities import bare_of, local_of
+from plugins.xmpp.forms.stanzas import StanzaError
+from plugins.xmpp.known.identities import NoAccount, bare_of, local_of
 from plugins.xmpp.requests import (
     authorizing,
     collections,
@@ -18,7 +18,7 @@ from plugins.xmpp.requests import (
     retracting,
     subscribing,
 )
-from plugins.xmpp.requests.request import Request, ServicePort
+from plugins.xmpp.requests.request import OpenRequest, Request, ServicePort
 from plugins.xmpp.wire.namespaces import (
     COMMANDS,
     DISCO_INFO,
@@ -38,7 +38,7 @@ _OWNER: Final = f"{{{PUBSUB_OWNER}}}"
 _ACTED_IN: Final = (_PUBSUB + "pubsub", _OWNER + "pubsub")
 _COMMAND: Final = f"{{{COMMANDS}}}command"
 
-HOT: Final[dict[tuple[str, str], RequestHandler]] = {
+HOT: Final[Mapping[tuple[str, str], RequestHandler]] = {
     ("set", _PUBSUB + "publish"): publishing.publish,
     ("set", _PUBSUB + "retract"): retracting.retract,
     # the XEP's own examples ask by get
@@ -47,7 +47,7 @@ HOT: Final[dict[tuple[str, str], RequestHandler]] = {
     ("get", f"{{{QUEUEING}}}unlock"): retracting.unlock,
 }
 
-COLD: Final[dict[tuple[str, str], RequestHandler]] = {
+COLD: Final[Mapping[tuple[str, str], RequestHandler]] = {
     ("set", _PUBSUB + "subscribe"): subscribing.subscribe,
     ("set", _PUBSUB + "unsubscribe"): subscribing.unsubscribe,
     ("get", _PUBSUB + "options"): subscribing.get_options,
@@ -68,34 +68,41 @@ COLD: Final[dict[tuple[str, str], RequestHandler]] = {
     ("set", _OWNER + "affiliations"): owning.modify_affiliations,
 }
 
+OF_QOS: Final[Mapping[str, RequestHandler]] = {
+    f"{{{QOS}}}acknowledged": qos.acknowledged,
+    f"{{{QOS}}}assured": qos.assured,
+    f"{{{QOS}}}deliver": qos.deliver,
+}
+
 
 async def question(service: ServicePort, iq: Element) -> None:
     """Answer an IQ of type get or set."""
     child = next(iter(iq), None)
     if child is None:
         raise StanzaError("bad-request", "modify")
+    asked, kind, namespace = OpenRequest(service, iq, child, child), iq.get("type"), namespace_of(child.tag)
     if child.tag in _ACTED_IN:
         await _pubsub(service, iq, child)
-        return
-    namespace = namespace_of(child.tag)
-    if namespace in (DISCO_INFO, DISCO_ITEMS):
-        if iq.get("type") != "get":
-            raise StanzaError("bad-request", "modify")
-        if namespace == DISCO_INFO:
-            # anybody may ask
-            service.start_request(iq.get("from", ""), iq, disco.info(service, iq, child))
-        else:
-            request = Request(service, service.client(iq.get("from", "")), iq, child, child)
-            request.start(disco.things(request))
-    elif child.tag == _COMMAND and iq.get("type") == "set":
-        request = Request(service, service.client(iq.get("from", "")), iq, child, child)
-        request.start(authorizing.get_pending(request))
     elif namespace == QOS:
-        await qos.request(service, iq, child)
-    elif namespace == PING and iq.get("type") == "get":
-        await service.answer(result(iq))
+        await _qos(asked)
+    elif namespace == DISCO_INFO and kind == "get":
+        # anybody may ask
+        asked.start(disco.info(asked))
+    elif namespace == DISCO_ITEMS and kind == "get":
+        _start(asked, disco.things)
+    elif child.tag == _COMMAND and kind == "set":
+        _start(asked, authorizing.get_pending)
+    elif namespace == PING and kind == "get":
+        await asked.answer()
+    elif namespace in (DISCO_INFO, DISCO_ITEMS):
+        raise StanzaError("bad-request", "modify")
     else:
         raise StanzaError("service-unavailable", "cancel")
+
+
+def _start(asked: OpenRequest, handler: RequestHandler) -> None:
+    request = asked.of_client()
+    request.start(handler(request))
 
 
 async def _pubsub(service: ServicePort, iq: Element, pubsub: Element) -> None:
@@ -106,17 +113,27 @@ async def _pubsub(service: ServicePort, iq: Element, pubsub: Element) -> None:
         raise StanzaError("bad-request", "modify")
     key = (iq.get("type", ""), action.tag)
     collections.check(action)
-    client = service.client(iq.get("from", ""))
-    request = Request(service, client, iq, pubsub, action)
-    hot = HOT.get(key)
-    if hot is not None:
+    request = OpenRequest(service, iq, pubsub, action).of_client()
+    if (hot := HOT.get(key)) is not None:
         await hot(request)
-        return
-    cold = COLD.get(key)
-    if cold is not None:
+    elif (cold := COLD.get(key)) is not None:
         request.start(cold(request))
-        return
-    raise StanzaError("feature-not-implemented", "cancel")
+    else:
+        raise StanzaError("feature-not-implemented", "cancel")
+
+
+async def _qos(asked: OpenRequest) -> None:
+    if asked.stanza.get("type") != "set":
+        raise StanzaError("bad-request", "modify")
+    handler = OF_QOS.get(asked.action.tag)
+    if handler is None:
+        raise StanzaError("feature-not-implemented", "cancel")
+    try:
+        request = asked.of_client()
+    except NoAccount as error:
+        await asked.service.log_misuse(asked.jid, "the sender has no account at this site")
+        raise StanzaError("not-allowed", "cancel", error.text) from None
+    await handler(request)
 
 
 async def message(service: ServicePort, stanza: Element) -> None:
@@ -126,16 +143,12 @@ async def message(service: ServicePort, stanza: Element) -> None:
 
     Nothing is answered to what succeeds; urn:xmpp:qos is for those who want an answer.
     """
-    decided = authorizing.read_answer(stanza)
-    if decided is not None:
-        request = Request(service, service.client(stanza.get("from", "")), stanza, stanza, stanza)
+    asked, to = OpenRequest(service, stanza, stanza, stanza), stanza.get("to", "")
+    if (decided := authorizing.read_answer(stanza)) is not None:
+        request = asked.of_client()
         request.start(authorizing.answered(request, decided))
-        return
-    publication = publishing.read_message(stanza, stanza.get("to", ""), service.site.limits)
-    if publication is None:
-        if bare_of(stanza.get("to", "")) == service.name and stanza.get("type") in ("", None, "normal"):
-            # chat states, receipts and the like are nothing to complain about
-            return
+    elif (publication := publishing.read_message(stanza, to, service.site.limits)) is not None:
+        await publishing.publish_message(asked.of_client(), publication)
+    elif bare_of(to) != service.name or stanza.get("type") not in ("", None, "normal"):
+        # to the service itself, chat states, receipts and the like are nothing to complain about
         raise StanzaError("service-unavailable", "cancel")
-    request = Request(service, service.client(stanza.get("from", "")), stanza, stanza, stanza)
-    await publishing.publish_message(request, publication)

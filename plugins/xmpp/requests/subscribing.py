@@ -45,7 +45,7 @@ def _subscriber(request: Request, another: StanzaError) -> str:
         jid = JID(request.action.get("jid", ""))
     except InvalidJID:
         raise StanzaError("bad-request", "modify", pubsub="invalid-jid") from None
-    if jid.bare != bare_of(request.client.jid):
+    if jid.bare != request.asker:
         raise another
     return str(jid)
 
@@ -266,7 +266,7 @@ async def subscriptions(request: Request) -> None:
     listed = SubElement(answer, f"{{{PUBSUB}}}subscriptions", {"node": node} if node else {})
     found = [
         each
-        for each in request.service.registry.of_bare(bare_of(request.client.jid))
+        for each in request.service.registry.of_bare(request.asker)
         if not each.leaving and node in (None, "", each.node)
     ]
     page, end = page_of(request.service, found, Page.read(request.parent))

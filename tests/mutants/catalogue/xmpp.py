@@ -110,8 +110,8 @@ MUTATIONS = [
     ),
     Mutation(
         name="misuse by who has no account is noted by nobody",
-        file="plugins/xmpp/requests/qos.py",
-        old='        await service.log_misuse(jid, "the sender has no account at this site")\n',
+        file="plugins/xmpp/requests/routes.py",
+        old='        await asked.service.log_misuse(asked.jid, "the sender has no account at this site")\n',
         new="",
         tests=(f"{_XMPP}/test_qos.py::test_the_untrusted_are_not_allowed_and_noted",),
     ),
