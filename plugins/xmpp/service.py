@@ -7,17 +7,17 @@ requests run as tasks of their own, of which a client may have a few at a time.
 
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from typing import Final
 from xml.etree.ElementTree import Element
 
 import trio
 
-from daemon.frontend import Identity, Right, Session, Site
+from daemon.frontend import Site
 from plugins.xmpp.delivery import presence
 from plugins.xmpp.delivery.attention import QUIET_S, Availability
 from plugins.xmpp.delivery.client import Client
+from plugins.xmpp.delivery.clients import Clients
 from plugins.xmpp.delivery.finishing import Finishing
 from plugins.xmpp.delivery.looking import Looking
 from plugins.xmpp.delivery.questions import Questions
@@ -34,7 +34,7 @@ from plugins.xmpp.forms.stanzas import (
 )
 from plugins.xmpp.known.access import Access
 from plugins.xmpp.known.assured import Assured, AssuredLimits
-from plugins.xmpp.known.identities import AccountRules, NoAccount, bare_of, channel_of
+from plugins.xmpp.known.identities import AccountRules, bare_of
 from plugins.xmpp.known.item_index import ItemIndex
 from plugins.xmpp.known.misuse import Misuse
 from plugins.xmpp.known.queueing import ItemHolders
@@ -54,9 +54,6 @@ CLIENT_TASKS_MAX: Final = 20
 TASKS_MAX: Final = 2_000
 AWAY_S: Final = 10.0
 """A stream that has been down for so long takes its clients with it, until it is up again."""
-
-IDLE_S: Final = 300.0
-"""After which the session of a JID that has nothing to do with us is closed."""
 
 
 class Service:
@@ -83,9 +80,7 @@ class Service:
                 bytes_total_max=settings.assured_bytes_total_max,
             )
         )
-        self.clients: dict[str, Client] = {}
-        self._of_accounts: dict[str, dict[str, Client]] = {}
-        self._fewer = trio.Event()
+        self.clients = Clients(self)
         self._nursery = nursery
         self._tasks = 0
         self._questions = Questions()
@@ -116,77 +111,10 @@ class Service:
         if self.site.topic_count >= self.settings.nodes_max:
             raise StanzaError("resource-constraint", "wait", "there are too many nodes")
 
-    # -- clients ----------------------------------------------------------------------------------
-
-    def client(self, jid: str) -> Client:
-        """The client of a full JID, logged in where it was not. Raises StanzaError, Refusal."""
-        client = self.clients.get(jid)
-        if client is None:
-            account = self.rules.account_of(bare_of(jid))
-            if account is None:
-                raise NoAccount
-            most, of_account = self.settings.clients_max, self._of_accounts.get(account, {})
-            if len(self.clients) >= most or len(of_account) >= max(most // 2, 1):
-                raise StanzaError("resource-constraint", "wait", "too many clients")
-            session = self._log_in(account, jid)
-            client = self.clients[jid] = of_account[jid] = Client(self, jid, session)
-            self._of_accounts[account] = of_account
-            self._nursery.start_soon(self._run_task, f"the session of {jid}", client.run)
-        return client
-
-    def _log_in(self, account: str, jid: str) -> Session:
-        try:
-            return self.site.open_session(
-                Identity(account=account), channel_of(jid), protocol=FRONT_END, remote=jid
-            )
-        except Refusal as refusal:
-            if refusal.code == Refusal.BAD_LOGIN:
-                raise NoAccount from refusal
-            raise
-
-    def find_client(self, jid: str) -> Client | None:
-        """The client of a full JID, where it is logged in."""
-        return self.clients.get(jid)
-
-    def find_allowed(self, node: str, *rights: Right) -> Client | None:
-        """Any client whose account has these rights on a node."""
-        for clients in self._of_accounts.values():
-            client = next(iter(clients.values()))
-            if all(client.session.allows(right, node) for right in rights):
-                return client
-        return None
-
-    def forget_client(self, client: Client) -> None:
-        """Forget a client whose session has ended."""
-        if self.clients.get(client.jid) is client:
-            del self.clients[client.jid]
-            of_account = self._of_accounts[client.session.account]
-            del of_account[client.jid]
-            if not of_account:
-                del self._of_accounts[client.session.account]
-            for subscription in self.registry.of(client.jid):
-                self.registry.detached(subscription)
-            self.ask_later(client.jid)
-            self.assured.forget_sender(client.jid)
-            fewer, self._fewer = self._fewer, trio.Event()
-            fewer.set()
-
     async def drained(self) -> None:
         """Wait until all sessions have ended, and what they had to say has been read."""
-        while self.clients:
-            await self._fewer.wait()
+        await self.clients.all_gone()
         await self.component.flushed()
-
-    async def close_idle(self) -> None:
-        """Close sessions that nobody uses. Runs until cancelled."""
-        while True:
-            await trio.sleep(IDLE_S / 5)
-            self.assured.forget_old(trio.current_time())
-            for client in list(self.clients.values()):
-                with suppress(Refusal):  # it is less now, or as much
-                    client.session.hold_now(self.memory_of(client.jid))
-                if client.idle and trio.current_time() - client.seen_at > IDLE_S:
-                    client.session.close(why=f"nobody used it for {IDLE_S:g} s")
 
     def memory_of(self, jid: str) -> int:
         """Bytes that are held of a JID and for it, and are no message, or not only one."""
@@ -194,9 +122,11 @@ class Service:
 
     # -- tasks ------------------------------------------------------------------------------------
 
-    def start(self, task: Callable[[], Awaitable[object]]) -> None:
-        """Run something of our own beside everything else."""
-        self._nursery.start_soon(self._run_task, "a task of the XMPP front end", task)
+    def start(
+        self, task: Callable[[], Awaitable[object]], what: str = "a task of the XMPP front end"
+    ) -> None:
+        """Run something of our own beside everything else; `what` it is, for the log."""
+        self._nursery.start_soon(self._run_task, what, task)
 
     async def _run_task(self, what: str, task: Callable[[], Awaitable[object]]) -> None:
         try:

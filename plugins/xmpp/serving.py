@@ -3,7 +3,7 @@
 component.run      the stream to the XMPP server
 repeating.run      urn:xmpp:qos, again until it is answered
 finishing.run      what the server has read, finished
-close_idle         sessions that nobody uses
+clients.close_idle sessions that nobody uses
 looking.run        subscribers that are away
 keep_watch         whether those are there who have items of a queue
 each client        its session's events
@@ -58,7 +58,7 @@ async def serve(
             ("the stream to the XMPP server", service.component.run),
             ("the transfers to XMPP clients", service.repeating.run),
             ("what XMPP clients have finished", service.finishing.run),
-            ("the idle sessions of XMPP clients", service.close_idle),
+            ("the idle sessions of XMPP clients", service.clients.close_idle),
             ("the looks for XMPP subscribers", service.looking.run),
             ("the watch on XMPP subscribers", service.keep_watch),
         ):

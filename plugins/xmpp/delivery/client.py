@@ -42,8 +42,6 @@ class ClientPort(SendingPort, Protocol):
 
     async def notify(self, jid: str, event: Element, *, kind: str = "", collection: str = "") -> None: ...
 
-    def forget_client(self, client: "Client") -> None: ...
-
     def start(self, task: Callable[[], Awaitable[object]]) -> None: ...
 
 
@@ -103,7 +101,6 @@ class Client(Sending):
         self.finish()
         self._disregard(self.held.values())
         self.session.close(why=why)
-        self._service.forget_client(self)
         for held in list(self.held.values()):
             self._let_go(held)
         for done in self.give_up():

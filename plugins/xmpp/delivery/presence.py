@@ -19,7 +19,7 @@ from xml.etree.ElementTree import Element
 import trio
 
 from plugins.xmpp.delivery.attention import Availability
-from plugins.xmpp.delivery.client import Client
+from plugins.xmpp.delivery.clients import Clients
 from plugins.xmpp.forms.notifications import delivery_number, unsubscribed
 from plugins.xmpp.forms.stanzas import PRESENCE, StanzaError, condition_of
 from plugins.xmpp.known.identities import bare_of
@@ -50,12 +50,12 @@ class PresencePort(QuestionPort, Protocol):
 
     name: str
     registry: Registry
-    clients: dict[str, Client]
+
+    @property
+    def clients(self) -> Clients: ...
 
     @property
     def component(self) -> Component: ...
-
-    def client(self, jid: str) -> Client: ...
 
     def ask_later(self, jid: str) -> None: ...
 
@@ -130,7 +130,7 @@ async def changed(hub: PresencePort, stanza: Element) -> None:
 def came_back(hub: PresencePort, jid: str) -> None:
     """Send to a subscriber that is there (again). What keeps it out keeps it out: nobody waits."""
     try:
-        hub.client(jid).back()
+        hub.clients.of(jid).back()
     except (StanzaError, Refusal):
         return
 
@@ -209,7 +209,7 @@ async def _is_gone(hub: PresencePort, jid: str) -> None:
         hub.ask_later(jid)
         return
     try:
-        client = hub.client(jid)
+        client = hub.clients.of(jid)
     except (StanzaError, Refusal):
         return
     ended = [each for each in hub.registry.of(jid) if not each.outlives_absence]

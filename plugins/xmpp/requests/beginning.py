@@ -16,7 +16,7 @@ async def begin(service: ServicePort, subscription: NodeSubscription, written: s
     Raises StanzaError and Refusal: `done` is not called.
     """
     node, jid = subscription.node, subscription.jid
-    target = service.client(jid)
+    target = service.clients.of(jid)
     previous = service.registry.find(jid, node)
     replaced = [
         each
@@ -37,7 +37,7 @@ async def begin(service: ServicePort, subscription: NodeSubscription, written: s
         is_sent = records.record(target.session, node).options.send_last_published_item == "on_sub"
         subscription.history_to = kept[-1].message_id + (not is_sent) if kept else 0
     for each in replaced:
-        former = service.client(each.jid)
+        former = service.clients.of(each.jid)
         former.release(each)
         service.registry.remove(each.jid, node)
         await former.ask(former.session.unsubscribe, node, each.name)

@@ -105,7 +105,7 @@ async def info(asked: OpenRequest) -> None:
             answer.xml.append(result_form(SMQP, {"account": address}))
         await asked.answer(answer.xml)
         return
-    client = service.client(asked.jid)
+    client = service.clients.of(asked.jid)
     if is_pattern(node):
         await asked.answer(collections.described(client, check_wanted(node)))
         return

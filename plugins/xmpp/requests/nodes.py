@@ -112,7 +112,7 @@ async def end_unlisted(request: Request, node: str) -> None:
     access, kept = request.service.access, records.record(request.client.session, node)
     for subscription in request.service.registry.of_node(node):
         if not access.may_receive(bare_of(subscription.jid), node, kept):
-            await request.service.client(subscription.jid).end(subscription)
+            await request.service.clients.of(subscription.jid).end(subscription)
 
 
 async def _end_unserved(request: Request, node: str, *, queue: bool) -> None:
@@ -120,7 +120,7 @@ async def _end_unserved(request: Request, node: str, *, queue: bool) -> None:
     silent = "ALL" if queue else "ONE"
     for subscription in request.service.registry.of_node(node):
         if subscription.accepts == silent:
-            await request.service.client(subscription.jid).end(subscription)
+            await request.service.clients.of(subscription.jid).end(subscription)
 
 
 async def default_configuration(request: Request) -> None:
@@ -135,7 +135,7 @@ async def delete(request: Request) -> None:
     node, record, _ = known(request)
     told = request.service.registry.of_node(node)
     for subscription in told:
-        if (subscriber := request.service.find_client(subscription.jid)) is not None:
+        if (subscriber := request.service.clients.get(subscription.jid)) is not None:
             subscriber.leave(subscription)
         request.service.registry.remove(subscription.jid, node)
     # a large node takes a while; its subscribers get nothing of it any more

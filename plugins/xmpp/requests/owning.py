@@ -73,7 +73,7 @@ async def manage_subscriptions(request: Request) -> None:
 
 async def _end(request: Request, subscriptions: list[NodeSubscription]) -> None:
     for subscription in subscriptions:
-        await request.service.client(subscription.jid).end(subscription)
+        await request.service.clients.of(subscription.jid).end(subscription)
 
 
 async def affiliations(request: Request) -> None:

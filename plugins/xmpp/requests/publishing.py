@@ -218,7 +218,7 @@ async def _tidy(service: ServicePort, node: str) -> None:
     """
     try:
         while (ids := service.replaced.take(node)) is not None:
-            client = service.find_allowed(node, "subscribe", "remove")
+            client = service.clients.allowed(node, "subscribe", "remove")
             if client is None:
                 continue
             with suppress(Refusal):  # the session has ended: the next one that is published sees to it

@@ -2,7 +2,7 @@
 
 OpenRequest   the stanza, cut up as XEP-0060 has it, and how it is answered
 Request       the same of a client, which has an account here: what all handlers but disco#info take
-AskingClient  the client that asks, as far as a handler has to do with it
+AskingClient  the client that asks, as far as a handler has to do with it; AskingClients, the others
 ServicePort   what belongs to nobody alone: what is known of all, and the way out
 """
 
@@ -77,6 +77,19 @@ class AskingClient(Protocol):
         """End a subscription for somebody else, and tell the subscriber. Raises Refusal."""
 
 
+class AskingClients(Protocol):
+    """All that are logged in, and whoever else has an account; see `delivery.clients.Clients`."""
+
+    def of(self, jid: str) -> AskingClient:
+        """The client of a full JID, logged in where it was not. Raises StanzaError, Refusal."""
+
+    def get(self, jid: str, /) -> AskingClient | None:
+        """The client of a full JID; None where it is not logged in."""
+
+    def allowed(self, node: str, *rights: Right) -> AskingClient | None:
+        """Any client whose account has these rights on a node; None where there is none."""
+
+
 class ServicePort(Protocol):
     """The service, as handlers see it; see `service.Service`."""
 
@@ -94,14 +107,9 @@ class ServicePort(Protocol):
     is_up: bool
     streams: int
 
-    def client(self, jid: str) -> AskingClient:
-        """The client of a full JID, logged in where it was not. Raises StanzaError, Refusal."""
-
-    def find_client(self, jid: str) -> AskingClient | None:
-        """The client of a full JID; None where it is not logged in."""
-
-    def find_allowed(self, node: str, *rights: Right) -> AskingClient | None:
-        """Any client whose account has these rights on a node; None where there is none."""
+    @property
+    def clients(self) -> AskingClients:
+        """Who is logged in."""
 
     def memory_of(self, jid: str) -> int:
         """Bytes that are held of a JID and for it, and are no message, or not only one."""
@@ -159,7 +167,7 @@ class OpenRequest(msgspec.Struct, frozen=True):
 
     def of_client(self) -> "Request":
         """The same of whoever asks, logged in where it was not. Raises StanzaError, Refusal."""
-        client = self.service.client(self.jid)
+        client = self.service.clients.of(self.jid)
         return Request(self.service, self.stanza, self.parent, self.action, client)
 
     async def answer(self, *children: Element) -> None:

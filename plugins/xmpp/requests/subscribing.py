@@ -127,7 +127,7 @@ async def _new(request: Request, written: str, accepts: Accepts, options: Option
         jid, level = written, "plain"
     else:
         jid = client.jid if of_bare else written
-        target = client if jid == client.jid else service.client(jid)
+        target = client if jid == client.jid else service.clients.of(jid)
         if level is None or accepts != "ALL":
             speaks_qos = await presence.look_at(service, target, is_there=target is client)
             level = level or ("assured" if speaks_qos else "plain")
@@ -197,7 +197,7 @@ async def unsubscribe(request: Request) -> None:
         return
     found, jid = _find(request, kind="cancel")
     for subscription in found:
-        target = request.service.client(subscription.jid)
+        target = request.service.clients.of(subscription.jid)
         if target.holds(subscription):
             subscription.leaving = True
             await target.ask(target.session.subscribe, subscription.node, subscription.options)
@@ -238,7 +238,7 @@ async def set_options(request: Request) -> None:
             subscription.credit = options.queue_requests
         if options.lock_s is not None:
             subscription.lock_s = options.lock_s
-        target = request.service.client(subscription.jid)
+        target = request.service.clients.of(subscription.jid)
         try:
             await target.ask(target.session.subscribe, subscription.node, subscription.options)
         except Refusal:

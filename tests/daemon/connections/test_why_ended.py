@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 
-import plugins.xmpp.service
+import plugins.xmpp.delivery.clients
 from daemon.system.mishaps import OWN_ERROR
 from plugins.stomp.conversation import StompConversation
 from plugins.stomp.settings import StompSettings
@@ -112,7 +112,7 @@ async def test_an_error_of_ours_is_told_as_such(tmp_path: Path, monkeypatch: pyt
 async def test_a_session_of_xmpp_that_nobody_uses_is_ended_by_the_site(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plugins.xmpp.service, "IDLE_S", 0.05)
+    monkeypatch.setattr(plugins.xmpp.delivery.clients, "IDLE_S", 0.05)
     async with xmpp_site(tmp_path) as (server, _, site):
         await put(desk(server), "work", "a")
         assert await why(site) == "nobody used it for 0.05 s"

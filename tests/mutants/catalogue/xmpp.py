@@ -260,7 +260,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="one account has all sessions of XMPP",
-        file="plugins/xmpp/service.py",
+        file="plugins/xmpp/delivery/clients.py",
         old=" or len(of_account) >= max(most // 2, 1)",
         new="",
         tests=(f"{_XMPP}/test_bounds.py::test_one_account_leaves_half_of_the_sessions_to_others",),

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from plugins.xmpp.delivery.client import Client
+from plugins.xmpp.delivery.clients import Clients
 from plugins.xmpp.delivery.finishing import Finishing
 from plugins.xmpp.delivery.looking import Looking
 from plugins.xmpp.delivery.repeating import Repeating
@@ -34,7 +35,7 @@ def failing_at_first(task: Callable[..., Awaitable[None]], begun: list[object]) 
         (Component, "run"),
         (Repeating, "run"),
         (Finishing, "run"),
-        (Service, "close_idle"),
+        (Clients, "close_idle"),
         (Looking, "run"),
         (Service, "keep_watch"),
     ],
