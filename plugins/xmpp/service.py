@@ -274,6 +274,10 @@ class Service:
         """Whether there is somebody under a full JID, as far as can be told."""
         return await presence.is_there(self, jid)
 
+    async def look_at(self, client: presence.Looked, *, is_there: bool) -> bool:
+        """Whether a client speaks urn:xmpp:qos; see `presence.look_at`. Raises StanzaError."""
+        return await presence.look_at(self, client, is_there=is_there)
+
     def ask_later(self, jid: str) -> None:
         """Look for a subscriber again after a while."""
         if jid in self.registry.absent:

@@ -15,6 +15,7 @@ import msgspec
 from daemon.frontend import Answer, Right, Session, Site
 from plugins.xmpp.delivery.calls import Done
 from plugins.xmpp.delivery.finishing import Finishing
+from plugins.xmpp.delivery.presence import Looked
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result, result_text
 from plugins.xmpp.known.access import Access
 from plugins.xmpp.known.assured import Assured
@@ -104,8 +105,6 @@ class ServicePort(Protocol):
     assured: Assured
     replaced: Replaced
     finishing: Finishing
-    is_up: bool
-    streams: int
 
     @property
     def clients(self) -> AskingClients:
@@ -132,8 +131,8 @@ class ServicePort(Protocol):
     async def notify(self, jid: str, event: Element, *, collection: str = "") -> None:
         """Send a JID an `<event/>` that nobody answers; `collection` is that by which it comes."""
 
-    async def ask(self, jid: str, question: Element) -> Element | None:
-        """Ask a full JID; None where no answer comes in time, or the stream breaks."""
+    async def look_at(self, client: Looked, *, is_there: bool) -> bool:
+        """Whether a client speaks urn:xmpp:qos; see `delivery.presence.look_at`. Raises StanzaError."""
 
     def next_id(self, kind: str) -> str:
         """An id for a stanza of ours; the prefix tells kinds apart in a log."""

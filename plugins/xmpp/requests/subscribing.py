@@ -6,7 +6,6 @@ from xml.etree.ElementTree import Element, SubElement
 from slixmpp.jid import JID, InvalidJID
 
 from daemon.frontend import Accepts, Answer, Session, TopicInfo
-from plugins.xmpp.delivery import presence
 from plugins.xmpp.forms.data_forms import SUBSCRIBE_OPTIONS, result_form, submitted
 from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.node_settings import NodeSettings
@@ -129,7 +128,7 @@ async def _new(request: Request, written: str, accepts: Accepts, options: Option
         jid = client.jid if of_bare else written
         target = client if jid == client.jid else service.clients.of(jid)
         if level is None or accepts != "ALL":
-            speaks_qos = await presence.look_at(service, target, is_there=target is client)
+            speaks_qos = await service.look_at(target, is_there=target is client)
             level = level or ("assured" if speaks_qos else "plain")
     credit = options.queue_requests or min(PLAIN_CREDIT, service.site.limits.credit_max)
     return NodeSubscription(request.wanted, jid, accepts, credit, level, options.lock_s, of_bare)
