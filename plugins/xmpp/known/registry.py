@@ -137,7 +137,7 @@ class Registry:
     def __init__(self) -> None:
         self.absent: set[str] = set()
         self._by_jid: dict[str, dict[str, NodeSubscription]] = {}
-        self._pending: dict[str, set[str]] = {}
+        self._pending: dict[str, set[tuple[str, str]]] = {}  # by bare JID, of nodes and JIDs
         self._by_bare: dict[str, set[str]] = {}
         self._by_node: dict[str, set[str]] = {}
         self._collections: PatternTree[str] = PatternTree()
@@ -223,22 +223,22 @@ class Registry:
 
     def add_pending(self, jid: str, node: str) -> None:
         """Note that a JID waits for the owners of a node; the node's record says what it asked for."""
-        self._pending.setdefault(bare_of(jid), set()).add(node)
+        self._pending.setdefault(bare_of(jid), set()).add((node, jid))
 
     def remove_pending(self, jid: str, node: str) -> None:
         """Note that a request to subscribe is settled, or taken back."""
-        nodes = self._pending.get(bare_of(jid), set())
-        nodes.discard(node)
-        if not nodes:
+        waiting = self._pending.get(bare_of(jid), set())
+        waiting.discard((node, jid))
+        if not waiting:
             self._pending.pop(bare_of(jid), None)
 
     def pending_of(self, bare: str) -> list[str]:
-        """Nodes whose owners a bare JID, or a resource of it, may wait for; their records say which do."""
-        return sorted(self._pending.get(bare, ()))
+        """Nodes whose owners a bare JID, or a resource of it, may wait for: their records say who does."""
+        return sorted({node for node, _ in self._pending.get(bare, ())})
 
     def pending(self) -> list[str]:
         """Nodes whose owners anybody may wait for."""
-        return sorted({node for nodes in self._pending.values() for node in nodes})
+        return sorted({node for waiting in self._pending.values() for node, _ in waiting})
 
     def jids(self) -> Iterator[str]:
         """Every JID that subscribes to something."""

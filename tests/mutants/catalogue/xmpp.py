@@ -250,6 +250,13 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_bounds.py::test_no_more_wait_for_an_owner_than_are_kept",),
     ),
     Mutation(
+        name="one resource that is answered takes the others of its JID off the list of those who wait",
+        file="plugins/xmpp/known/registry.py",
+        old="        if not waiting:",
+        new="        if True:",
+        tests=(f"{_XMPP}/test_access.py::test_one_resource_that_is_answered_leaves_the_other_waiting",),
+    ),
+    Mutation(
         name="a JID has any number of subscriptions by ever new resources",
         file="plugins/xmpp/requests/subscribing.py",
         old="    _check_count(request, written)",

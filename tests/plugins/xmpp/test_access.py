@@ -253,6 +253,21 @@ async def test_whoever_asks_can_think_better_of_it(tmp_path: Path) -> None:
         assert await states(one) == []
 
 
+async def test_one_resource_that_is_answered_leaves_the_other_waiting(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
+        owner = ada(server)
+        one, other = (server.client(f"reader1@shakespeare.lit/{at}") for at in ("desk", "phone"))
+        await create(owner, NODE, **PLAIN, **{"pubsub#access_model": "authorize"})
+        for client in (one, other):
+            await client.iq("set", subscribe(client.jid, None, NODE))
+        assert await states(one) == ["pending", "pending"]
+        await one.iq("set", pubsub(f"<unsubscribe node='{NODE}' jid='{one.jid}'/>"))
+        assert await states(other) == ["pending"]
+        command = f"<command xmlns='{COMMANDS}' node='{PUBSUB}#get-pending' action='execute'/>"
+        answer = await owner.iq("set", command)
+        assert within(answer, ".//x:field[@var='pubsub#node']/x:option/x:value").text == NODE
+
+
 async def test_no_more_wait_than_may(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
         await create(ada(server), NODE, **PLAIN, **{"pubsub#access_model": "authorize"})
