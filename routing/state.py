@@ -84,6 +84,7 @@ class SiteState:
         boot: raised at each start.
         out: decisions not yet taken by the broker.
         entries: by id, every copy that is held; see `by_age` for their order.
+        guaranteed: how many of them have a guarantee.
         is_by_age: False once an old one was held anew.
         delays: copies that nobody is to have before their delays end.
         sequenced: by entry id, publisher and Sequence of those that have one.
@@ -147,7 +148,7 @@ class SiteState:
         self.has_account = has_account
         self.mishap = mishap
         self.crossing = Crossing()
-        self.held = 0
+        self.guaranteed = 0
         self.counter = 0
         self.parked = 0
         self.query_counter = 0
@@ -192,7 +193,9 @@ class SiteState:
         if entry.deadline != math.inf:
             self.watch(entry, now)
         if entry.flags & GUARANTEED:
-            self.held += 1
+            self.guaranteed += 1
+        else:
+            topic.unguaranteed += 1
         if topic.recipient:
             self.system_topics.hold(entry, publisher)
 
@@ -264,8 +267,9 @@ class SiteState:
         if entry.deadline != math.inf:
             (self.delays if flags & DELAYED else self.deadlines).forget()
         if flags & GUARANTEED:
-            self.held -= 1
+            self.guaranteed -= 1
         else:
+            topic.unguaranteed -= 1
             if flags & COUNTED:
                 self.unguaranteed.pop(entry.id, None)
                 self.unguaranteed_locks.pop(entry.id, None)
@@ -290,13 +294,17 @@ class SiteState:
         """Put right what counts a copy that ended, when an error of ours kept `let_go` from it."""
         self.crossing.forget(entry)
         held = self.entries.values()
-        self.held = sum(1 for each in held if each.flags & GUARANTEED)
+        self.guaranteed = sum(1 for each in held if each.flags & GUARANTEED)
         if (share := entry.share) is not None:
             sizes = [each.size for each in held if each.share is share and not each.flags & PASSED_ON]
             share.messages, share.bytes = len(sizes), sum(sizes)
         self.system_topics.discard(entry)
         self.sequenced.pop(entry.id, None)
         if not entry.flags & GUARANTEED:
+            topic = entry.topic
+            topic.unguaranteed = sum(
+                1 for each in held if each.topic is topic and not each.flags & GUARANTEED
+            )
             self.unguaranteed.pop(entry.id, None)
             self.unguaranteed_locks.pop(entry.id, None)
             self.header_bytes.pop(entry.id, None)

@@ -329,7 +329,7 @@ class Topic(Target):
         recipient: `account@server` where only one account can read it, and everyone may write to it: of a
             system topic and its dead letters; "" for an ordinary topic.
         attempts: as of a subscription, of messages of mode ONE.
-        messages, bytes: all that it holds.
+        messages, bytes: all that it holds; `unguaranteed` are those of them without a guarantee.
         traffic: what has gone through it.
         followers: as they were when there had been `followers_as_of` changes of patterns and rights.
         is_listed: patterns find what it has waiting.
@@ -350,6 +350,7 @@ class Topic(Target):
         "shared",
         "timeout_s",
         "traffic",
+        "unguaranteed",
     )
 
     def __init__(self, name: str, server: str) -> None:
@@ -365,6 +366,7 @@ class Topic(Target):
         self.kept = KeptEntries()
         self.attempts: dict[int, int] = {}
         self.messages = 0
+        self.unguaranteed = 0
         self.bytes = 0
         self.traffic = Traffic()
         self.followers = NO_FOLLOWERS

@@ -70,8 +70,13 @@ class SiteView:
 
     @property
     def held(self) -> int:
-        """Guaranteed messages that the site holds."""
-        return self._state.held
+        """All messages that the site holds, with a guarantee or without."""
+        return len(self._state.entries)
+
+    @property
+    def guaranteed(self) -> int:
+        """Those of them that have a guarantee; the others are in memory alone."""
+        return self._state.guaranteed
 
     @property
     def unguaranteed_bytes(self) -> int:

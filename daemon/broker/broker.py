@@ -183,8 +183,13 @@ class Broker:
 
     @property
     def held(self) -> int:
-        """Guaranteed messages that the site holds."""
+        """All messages that the site holds, with a guarantee or without."""
         return self.door.view.held
+
+    @property
+    def held_guaranteed(self) -> int:
+        """Those of them that have a guarantee."""
+        return self.door.view.guaranteed
 
     @property
     def disk_full(self) -> bool:

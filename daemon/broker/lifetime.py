@@ -87,7 +87,7 @@ class OpenedBroker:
             self.hops,
             self._hops_directory,
             broker.settings.hops,
-            held=lambda: broker.held,
+            held=lambda: broker.held_guaranteed,
             idle=lambda: broker.idle,
             wall_clock=lambda: broker.clock.wall_ms() / 1000,
             syncing=broker.commits.beside,

@@ -201,6 +201,7 @@ def site(
     values = [
         Measured(label="answer", value=took_s, unit="s"),
         Measured(label="held", value=found.held),
+        Measured(label="held_guaranteed", value=found.held_guaranteed),
         Measured(label="in_per_s", value=found.in_per_s),
         Measured(label="out_per_s", value=found.out_per_s),
         Measured(label="sessions", value=found.sessions),

@@ -17,7 +17,7 @@ from daemon.settings import HOPS
 from daemon.site.standing import Standing, said
 from daemon.store.reserve import RESERVE
 from daemon.terminal.failure import FAILED, UNREACHABLE, Failure, forbidden
-from daemon.terminal.figures import bytes_shown, duration_shown, rate_shown, time_shown
+from daemon.terminal.figures import bytes_shown, duration_shown, guaranteed_shown, rate_shown, time_shown
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
 
@@ -111,7 +111,8 @@ def about(site: Overview) -> list[str]:
         ),
         (
             "holds",
-            f"{site.held:,} messages, {bytes_shown(site.held_bytes)}; topics: {site.topics:,},"
+            f"{site.held:,} messages{guaranteed_shown(site.held, site.held_guaranteed)},"
+            f" {bytes_shown(site.held_bytes)}; topics: {site.topics:,},"
             f" subscriptions: {site.subscriptions:,}, dead letters: {site.dead_letters:,}",
         ),
         ("sessions", f"{site.sessions:,} in {site.connections:,} connections"),

@@ -32,7 +32,7 @@ from daemon.operating.topics import (
     TopicSummary,
 )
 from daemon.terminal.failure import USAGE, Failure, tell
-from daemon.terminal.figures import bytes_shown, count_shown, duration_shown, rate_shown
+from daemon.terminal.figures import bytes_shown, count_shown, duration_shown, guaranteed_shown, rate_shown
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
@@ -87,6 +87,7 @@ def show_topics(found: tuple[TopicSummary, ...]) -> None:
         (
             printable(topic.name),
             count_shown(topic.held),
+            count_shown(topic.held_guaranteed),
             duration_shown(topic.oldest_s),
             rate_shown(topic.in_per_s),
             rate_shown(topic.out_per_s),
@@ -96,7 +97,7 @@ def show_topics(found: tuple[TopicSummary, ...]) -> None:
         )
         for topic in found
     ]
-    columns = ("topic", "held", "oldest", "in/s", "out/s", "subs", "expired", "dead")
+    columns = ("topic", "held", "guaranteed", "oldest", "in/s", "out/s", "subs", "expired", "dead")
     show_table(columns, rows, folds=("topic",))
 
 
@@ -130,8 +131,9 @@ def remark_unknown(state_directory: Path, topic: str, *others: str) -> None:
 def _show(found: TopicStatus) -> None:
     summary = found.summary
     full = max(summary.held / found.messages_max, summary.bytes / max(found.bytes_max, 1))
+    held = f"{summary.held:,} messages{guaranteed_shown(summary.held, summary.held_guaranteed)}"
     lines = [
-        ("holds", f"{summary.held:,} messages, {bytes_shown(summary.bytes)}: {full:.1%} of what it may"),
+        ("holds", f"{held}, {bytes_shown(summary.bytes)}: {full:.1%} of what it may"),
         ("oldest", duration_shown(summary.oldest_s)),
         ("waiting", f"{found.waiting:,} for any subscription; {found.kept:,} also for late ones"),
         (

@@ -39,7 +39,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
         listening: `smqp 127.0.0.1:7720` each.
         sessions: that are logged in; connections also before that.
         topics: without system topics.
-        held: guaranteed messages; `held_bytes` are of the bodies of all messages.
+        held: all messages, with a guarantee or without; `held_guaranteed` are those with one, and the others
+            are in memory alone; `held_bytes` are of the bodies of all.
         unguaranteed_bytes: in memory, of messages that are never on disk.
         unfinished_bytes: in memory, of what is no message yet.
         dead_letters: held on dead-letter topics.
@@ -64,6 +65,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     topics: int
     subscriptions: int
     held: int
+    held_guaranteed: int
     held_bytes: int
     unguaranteed_bytes: int
     unfinished_bytes: int

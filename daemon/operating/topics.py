@@ -20,7 +20,8 @@ class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         delivery: its own mode; None where each message says.
         timeout_s: its own timeout; None for none, "INFINITE" for state messages.
-        held, bytes: all that it holds, also what is with subscribers.
+        held, bytes: all that it holds, also what is with subscribers; `held_guaranteed` are the messages of
+            them that have a guarantee.
         oldest_s: how long ago what waits longest for somebody here was published; None where nothing does.
         subscriptions: attached or not.
         in_per_s, out_per_s: messages that come, and deliveries, lately.
@@ -33,6 +34,7 @@ class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
     delivery: DeliveryMode | None
     timeout_s: float | Literal["INFINITE"] | None
     held: int
+    held_guaranteed: int
     bytes: int
     oldest_s: float | None
     subscriptions: int

@@ -142,6 +142,7 @@ class SiteOperations:
             topics=counted.topics,
             subscriptions=view.subscription_count,
             held=broker.held,
+            held_guaranteed=broker.held_guaranteed,
             held_bytes=counted.held_bytes,
             unguaranteed_bytes=view.unguaranteed_bytes,
             unfinished_bytes=broker.unfinished.bytes,

@@ -172,6 +172,7 @@ class TopicQueries:
             delivery=topic.mode,
             timeout_s=_timeout(topic.timeout_s),
             held=topic.messages,
+            held_guaranteed=topic.messages - topic.unguaranteed,
             bytes=topic.bytes,
             oldest_s=None if oldest is None else max(now_ms - _born_ms(oldest), 0) / 1000,
             subscriptions=len(self._view.subscribed(topic)),

@@ -156,6 +156,7 @@ class RunningSite:
             version=VERSION,
             connections=self._listeners.connections,
             held=self.broker.held,
+            held_guaranteed=self.broker.held_guaranteed,
             errors=self.broker.mishaps.count,
             damaged=self.broker.damaged,
             findings=self.files.findings,

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from daemon.site.finding import Finding
+from daemon.terminal.figures import guaranteed_shown
 
 STATUS_FINDINGS_MAX: Final = 3
 """In the line for the service manager; `smqpd status` shows all."""
@@ -17,7 +18,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """At one moment.
 
     Attributes:
-        held: guaranteed messages.
+        held: all messages; `held_guaranteed` are those with a guarantee, None where an earlier version
+            does not say so.
         errors: of smqpd's own since the start; the log has them.
         damaged: rows of the store that could not be read since the start, or not all of them; likewise.
         findings: of the last time that the files were read, and what expires now.
@@ -27,6 +29,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     connections: int
     held: int
+    held_guaranteed: int | None = None
     errors: int = 0
     damaged: int = 0
     findings: list[Finding] = []
@@ -41,7 +44,9 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         """In words."""
         errors = f", {self.errors} errors of smqpd itself (see the log)" if self.errors else ""
         damaged = f", {self.damaged} damaged rows in the store (see the log)" if self.damaged else ""
-        return f"{self.connections} connections, {self.held} messages held{errors}{damaged}"
+        guaranteed = self.held if self.held_guaranteed is None else self.held_guaranteed
+        held = f"{self.held} messages held{guaranteed_shown(self.held, guaranteed)}"
+        return f"{self.connections} connections, {held}{errors}{damaged}"
 
     @property
     def line(self) -> str:

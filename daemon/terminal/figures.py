@@ -31,6 +31,11 @@ def count_shown(count: int) -> str:
     return f"{count:,}" if count else "-"
 
 
+def guaranteed_shown(held: int, guaranteed: int) -> str:
+    """` (2 guaranteed)`, to stand behind how many messages are held; "" where all of them are."""
+    return f" ({guaranteed:,} guaranteed)" if guaranteed < held else ""
+
+
 def time_shown(unix_s: float) -> str:
     """`2026-11-21 10:00:00`, UTC."""
     return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d %H:%M:%S}"

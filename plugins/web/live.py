@@ -81,6 +81,7 @@ def texts(overview: Overview) -> dict[str, str]:
         "in": rate(overview.in_per_s),
         "out": rate(overview.out_per_s),
         "held": number(overview.held),
+        "held_guaranteed": number(overview.held_guaranteed),
         "held_bytes": bytes_shown(overview.held_bytes),
         "dead_letters": number(overview.dead_letters),
         "topics": number(overview.topics),

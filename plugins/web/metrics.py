@@ -35,7 +35,8 @@ GAUGES: Final = {
     "sessions": "Clients that are logged in.",
     "topics": "Topics, without system topics.",
     "subscriptions": "Subscriptions, attached or not.",
-    "held": "Guaranteed messages that the site holds.",
+    "held": "Messages that the site holds, with a guarantee or without.",
+    "held_guaranteed": "Messages of those that have a guarantee; the others are in memory alone.",
     "held_bytes": "Bytes of the bodies of all messages that it holds.",
     "dead_letters": "Messages on dead-letter topics.",
     "unguaranteed_bytes": "Memory for messages without a guarantee.",
@@ -56,7 +57,8 @@ TIMES: Final = {
 }
 
 TOPIC_GAUGES: Final = {
-    "held": "Messages that a topic holds.",
+    "held": "Messages that a topic holds, with a guarantee or without.",
+    "held_guaranteed": "Messages of those that have a guarantee; the others are in memory alone.",
     "bytes": "Bytes that a topic holds.",
     "subscriptions": "Subscriptions to a topic.",
     "dead_letters": "Messages on the dead-letter topic of a topic.",

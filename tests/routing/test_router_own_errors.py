@@ -86,7 +86,7 @@ def test_what_ends_by_an_error_counts_for_nobody_any_more(
     over_soon(site)
     assert mishaps
     share = state.shares.of("ada")
-    assert (share.messages, share.bytes, state.held, state.unguaranteed_bytes) == (0, 0, 0, 0)
+    assert (share.messages, share.bytes, state.guaranteed, state.unguaranteed_bytes) == (0, 0, 0, 0)
     assert not state.sequenced
     state.topics[topic].shared = kept
     publish("there is room for it")

@@ -335,4 +335,4 @@ class Site:
 
     @property
     def held(self) -> int:
-        return self.router._state.held
+        return self.router._state.guaranteed

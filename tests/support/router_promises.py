@@ -310,13 +310,14 @@ class ObservedSite(RuleBasedStateMachine):
         for topic in state.topics.values():
             own = [entry for entry in entries if entry.topic is topic]
             assert (topic.messages, topic.bytes) == (len(own), sum(entry.size for entry in own))
+            assert topic.unguaranteed == sum(not entry.flags & GUARANTEED for entry in own)
             assert set(topic.attempts) <= {entry.id for entry in own}
         for target in {s.target for s in state.subscriptions.values()}:
             there = {h for s in target.subscriptions.values() for h in (s, *s.members)}
             assert len(target.takers) == len(set(target.takers))
             assert set(target.takers) <= there
         assert {entry.topic.name for entry in entries} <= set(state.topics)
-        assert state.held == sum(bool(entry.flags & GUARANTEED) for entry in entries)
+        assert state.guaranteed == sum(bool(entry.flags & GUARANTEED) for entry in entries)
         assert set(state.sequenced) <= set(state.entries)
         holders = self._holders()
         locks = [lock for h in holders for lock in (*h.locks.values(), *h.received.values())]

@@ -72,6 +72,16 @@ async def test_a_site_that_runs_well_is_ok(site: RunningSite) -> None:
         assert (shown["level"], shown["measured"][1]["label"]) == ("OK", "held")
 
 
+async def test_what_is_held_without_a_guarantee_counts_too(site: RunningSite) -> None:
+    async with daemon(site.config), site.eve() as eve:
+        for guarantee in (True, False, False):
+            await eve.publish("work", message(b"x", delivery="ONE", guarantee=guarantee))
+        assert (await checked(site, "site"))[1].endswith(": 1 sessions, 3 held")
+        assert await checked(site, "topic", "work", "-w", "2") == (WARNING, "held is 3")
+        measured = json.loads((await site.command("check", "site", "--json"))[1])["measured"]
+        assert {each["label"]: each["value"] for each in measured}["held_guaranteed"] == 1
+
+
 async def test_a_topic_is_judged_by_depth_age_and_who_consumes(site: RunningSite) -> None:
     async with daemon(site.config), site.eve() as eve:
         assert await checked(site, "topic", "work") == (OK, "nothing is known of work")

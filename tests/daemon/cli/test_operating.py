@@ -32,7 +32,17 @@ async def test_an_operator_looks_at_topics_and_changes_them(site: RunningSite) -
         assert [(topic["name"], topic["held"]) for topic in page["topics"]] == [("weather.oslo", 2)]
         assert (page["matching"], page["total"]) == (1, 2)
         listed = (await site.printed("topics")).splitlines()
-        assert listed[0].split() == ["topic", "held", "oldest", "in/s", "out/s", "subs", "expired", "dead"]
+        assert listed[0].split() == [
+            "topic",
+            "held",
+            "guaranteed",
+            "oldest",
+            "in/s",
+            "out/s",
+            "subs",
+            "expired",
+            "dead",
+        ]
         assert [line.split()[:2] for line in listed[1:]] == [["weather.oslo", "2"], ["work", "1"]]
         assert all(len(line) <= 80 for line in listed)
         assert (await site.command("topics", "--sort", "colour"))[0] == USAGE
@@ -191,6 +201,16 @@ async def test_status_and_top_tell_how_the_site_does(site: RunningSite) -> None:
             r"^  uses .* of database, .*\n(.*\n)*  keeps +\S+ \w+ of hop log", status, re.MULTILINE
         )
         assert (known["held"], known["topics"], known["sessions"], known["warnings"]) == (1, 1, 1, [])
+        await eve.publish("weather", message(b"wind", timeout_s=60.0, guarantee=False))
+        known = await site.asked("status")
+        assert (known["held"], known["held_guaranteed"]) == (2, 1)
+        status = await site.printed("status")
+        assert "1 connections, 2 messages held (1 guaranteed)\n" in status
+        assert "  holds     2 messages (1 guaranteed), 8 B; " in status
+        assert "  holds     2 messages (1 guaranteed), 8 B: " in await site.printed(
+            "topic", "show", "weather"
+        )
+        assert re.search(r"^weather +2 +1 ", await site.printed("topics"), re.MULTILINE)
         assert "weather" in await site.printed("top", "--count", "1")
         _, out, _ = await site.command("top", "--count", "2", "--every", "0.2", "--json")
         assert [json.loads(line)["topics"]["total"] for line in out.splitlines()] == [1, 1]

@@ -265,6 +265,27 @@ async def test_the_overview_adds_up_and_warns(tmp_path: Path, mock_clock: MockCl
         assert (dead.name, dead.held, dead.dead_letters) == ("dead.work", 1, 0)
 
 
+async def test_what_is_held_is_counted_with_a_guarantee_or_without(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada = site.login("ada")
+        for _ in range(2):
+            ada.send("work", delivery="ONE", guarantee=False)  # which is not answered
+        ada.send("kept", guarantee=False, timeout_s=60.0)
+        await ada.publish("work", delivery="ONE")
+
+        shown = await operations.overview()
+        assert (shown.held, shown.held_guaranteed) == (4, 1)
+        found = (await operations.topics(count=50)).topics
+        assert {each.name: (each.held, each.held_guaranteed) for each in found} == {
+            "work": (3, 1),
+            "kept": (1, 0),
+        }
+        await operations.purge("work", Actor(name="cal", via="web"))
+        shown = await operations.overview()
+        assert (shown.held, shown.held_guaranteed) == (1, 0)
+
+
 async def test_sessions_show_who_does_not_read(tmp_path: Path, mock_clock: MockClock) -> None:
     async with virtual_site(tmp_path) as site:
         operations = SiteOperations(site.broker)

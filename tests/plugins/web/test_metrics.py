@@ -39,12 +39,14 @@ def settings() -> WebSettings:
     return WebSettings(metrics_login=False, metrics_topics_max=4)
 
 
-async def publish(site: Any, *topics: str) -> None:
+async def publish(site: Any, *topics: str, guarantee: bool = True) -> None:
     session = site.open_session(Identity("ada"), "desk", protocol="test", remote="192.0.2.1:1")
     try:
         for topic in topics:
-            session.publish(topic, Message(delivery="ONE", sections=(Section("text/plain", b"x"),)), 1)
-            await session.events()
+            sections = (Section("text/plain", b"x"),)
+            session.publish(topic, Message(delivery="ONE", sections=sections, guarantee=guarantee), 1)
+            if guarantee:
+                await session.events()
     finally:
         session.close()
 
@@ -69,6 +71,17 @@ async def test_what_goes_through_is_told_in_open_metrics(site: BrokerSite, brows
     assert await values(browser, "smqpd_topic_came_total") == {("jobs",): 2, ("news",): 1}
     assert (await values(browser, "smqpd_stored_seconds_count"))[()] == 3
     assert (await values(browser, "smqpd_commit_seconds_count"))[()] > 0
+
+
+async def test_what_has_no_guarantee_is_held_too_and_told_apart(
+    site: BrokerSite, browser: WebBrowser
+) -> None:
+    await publish(site, "jobs", "news", guarantee=False)
+    await publish(site, "jobs")
+    assert await values(browser, "smqpd_held") == {(): 3}
+    assert await values(browser, "smqpd_held_guaranteed") == {(): 1}
+    assert await values(browser, "smqpd_topic_held") == {("jobs",): 2, ("news",): 1}
+    assert await values(browser, "smqpd_topic_held_guaranteed") == {("jobs",): 1, ("news",): 0}
 
 
 async def test_who_asks_for_the_older_text_gets_it(browser: WebBrowser) -> None:

@@ -85,7 +85,7 @@ def test_what_a_peer_had_no_room_for_is_offered_again_and_soon_is_all_there() ->
     for name in names:
         sites.publish("a", name, "x:reader@b")
     sites.settle()
-    assert (b._state.held, a._state.held) == (10, 20)
+    assert (b._state.guaranteed, a._state.guaranteed) == (10, 20)
 
     for _ in range(3):
         before = sites.transfers
@@ -93,7 +93,7 @@ def test_what_a_peer_had_no_room_for_is_offered_again_and_soon_is_all_there() ->
         sites.take("a")
         sites.settle()
         assert sites.transfers == before + 1
-    assert (b._state.held, a._state.held) == (10, 20)
+    assert (b._state.guaranteed, a._state.guaranteed) == (10, 20)
 
     sites.subscribe("b", "x:reader@b", "reader", credit=100)
     for name in names:
@@ -101,13 +101,13 @@ def test_what_a_peer_had_no_room_for_is_offered_again_and_soon_is_all_there() ->
     a.maintain(sites.now)
     sites.take("a")
     sites.settle()
-    assert (b._state.held, a._state.held) == (10, 10)
+    assert (b._state.guaranteed, a._state.guaranteed) == (10, 10)
     for _ in range(3):
         for name in names:
             sites.commit("b", name)
         a.maintain(sites.now)
         sites.take("a")
         sites.settle()
-    assert a._state.held == 0
+    assert a._state.guaranteed == 0
     assert not a.federation.custody._denied
     assert sum(sites.delivered.values()) == 30
