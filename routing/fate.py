@@ -24,7 +24,7 @@ FateState = Literal[
     "removed",
     "dead",
     "dropped",
-    "gone",  # without a guarantee, and a start of the daemon has lost it, or may have
+    "gone",  # without a guarantee, and it ended with the daemon, by a stop or a kill, or may have
     "refused",  # a copy that this site did not take
     "unknown",
 ]
@@ -33,7 +33,9 @@ FateState = Literal[
 _OF_HELD: Final = ("delivered", "returned", "committed", "forwarded", "arrived", "depth")
 """What is written only while a copy is held: not so a receipt, nor that it came again."""
 
-_UNRECORDED: Final = "finished in the last half second of a boot that was killed, of which no record is left"
+_UNRECORDED: Final = (
+    "where that was killed, it may have been finished in the half second before, of which no record is left"
+)
 
 
 class Reader(msgspec.Struct):
@@ -81,8 +83,8 @@ def judge(records: list[HopRecord], newest_boot: int | None, doubt: str = "", *,
     """The fate that `records`, all of one message and in their order, tell of; at least one.
 
     Args:
-        newest_boot: that of the newest record of the whole log, None where that is not known: a copy without
-            a guarantee does not outlive its boot.
+        newest_boot: that of the newest record of the whole log, or a greater one where the daemon has ended
+            since; None where that is not known: a copy without a guarantee does not outlive its boot.
         doubt: what is not in the log, in words, and might tell more of this message; "" for nothing.
         log_ends: when, in words, where the log may be older than what is known otherwise; "" where it is that
             of a site that was just asked.
@@ -179,12 +181,13 @@ def _end(
     if not records[0].guarantee and newest_boot is None:
         return (
             "gone",
-            f"It had no guarantee, and nothing tells of its end: it is held or gone, or was {_UNRECORDED}.",
+            "It had no guarantee, and nothing tells of its end: it is held, or was dropped as the daemon"
+            f" ended; {_UNRECORDED}.",
         )
     if not records[0].guarantee and newest_boot is not None and newest_boot > records[-1].boot:
         return (
             "gone",
-            f"It had no guarantee, and the daemon was started anew: it is gone, or was {_UNRECORDED}.",
+            f"It had no guarantee, and was dropped as the daemon ended, which it has since; {_UNRECORDED}.",
         )
     begins = [record for record in records if record.event in BEGINS]
     home = len(begins) > 1 and any(record.event == "forwarded" and record.final for record in records)

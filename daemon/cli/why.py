@@ -3,6 +3,7 @@
 With `--ask-peers` the daemon asks all other sites, see `daemon.cli.why_everywhere`.
 """
 
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -14,6 +15,7 @@ from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.cli.why_everywhere import ask_everybody, show_journey
 from daemon.hops.examine import Findings, examine, moment
 from daemon.settings import HOPS
+from daemon.site.lock import running_pid
 from daemon.terminal.failure import FAILED, USAGE, Failure, because
 from daemon.terminal.output import Console, JsonOption, show_table
 from daemon.terminal.printable import printable
@@ -36,9 +38,9 @@ def why(
     if ask_peers:
         show_journey(ask_everybody(settings, smuid, timeout_s), as_json=json)
         return
-    directory = settings.site.state_directory / HOPS
+    state = settings.site.state_directory
     try:
-        report = examine(directory, smuid)
+        report = examine(state / HOPS, smuid, has_ended=_has_ended(state))
     except HeaderRefusal as refusal:
         raise Failure(refusal.text, USAGE) from None
     except OSError as error:
@@ -51,6 +53,14 @@ def why(
         _show(report)
     if not report.records:
         raise typer.Exit(FAILED)
+
+
+def _has_ended(state_directory: Path) -> bool:
+    """Whether no daemon runs, as far as this user may know."""
+    try:
+        return running_pid(state_directory) is None
+    except OSError:
+        return False
 
 
 def _show(report: Findings) -> None:

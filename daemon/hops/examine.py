@@ -40,8 +40,11 @@ class Findings(msgspec.Struct, kw_only=True):
     damage: list[FileDamage] = []
 
 
-def examine(directory: Path, smuid: str) -> Findings:
-    """Read the hop log in `directory` for one message. Raises HeaderRefusal (no Smuid) and OSError."""
+def examine(directory: Path, smuid: str, *, has_ended: bool = False) -> Findings:
+    """Read the hop log in `directory` for one message; `has_ended`: no daemon runs that writes it.
+
+    Raises HeaderRefusal (no Smuid) and OSError.
+    """
     reader = HopLogReader(directory)
     records = reader.find(smuid)
     ends = HopLogReader(directory)
@@ -51,7 +54,7 @@ def examine(directory: Path, smuid: str) -> Findings:
     doubt = _doubt(gaps, damage)
     covered = first is not None and not _begins_after(first, smuid) and not doubt
     if records and last is not None:
-        fate = judge(records, last.boot, doubt)
+        fate = judge(records, last.boot + has_ended, doubt)
         state, verdict = str(fate.state), fate.verdict
     else:
         fate, state = None, "unknown"

@@ -119,6 +119,8 @@ async def _run(
                     _log.info("%s: stopping; %s", signal.Signals(number).name, site.standing.line)
                     notifier.stopping(f"draining; {site.standing.line}")
                     site.stop()
+    if dropped := site.broker.held - site.broker.held_guaranteed:
+        _log.info("dropped with the stop, as they had no guarantee: %d messages", dropped)
     _log.info("stopped")
 
 

@@ -334,8 +334,8 @@ def test_a_copy_without_a_guarantee_does_not_outlive_its_boot() -> None:
     fate = judge(records(published(guarantee=False), boot=1), newest_boot=2)
     assert fate.state == "gone"
     assert fate.verdict.endswith(
-        " the daemon was started anew: it is gone, or was finished in the last half second of a boot that was"
-        " killed, of which no record is left."
+        " It had no guarantee, and was dropped as the daemon ended, which it has since; where that was"
+        " killed, it may have been finished in the half second before, of which no record is left."
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -259,3 +260,14 @@ async def test_a_configuration_that_is_no_toml_hides_only_a_state_directory_of_i
             assert why.endswith("; its state directory is therefore not known")
         _, out, _ = await site.command("check", "site")
         assert out.startswith(f"SMQPD UNKNOWN - {site.config}: is not TOML: ")
+
+
+async def test_a_stop_says_how_many_messages_without_a_guarantee_went_with_it(site: Site) -> None:
+    async with daemon(site.config) as running:
+        async with site.eve() as eve:
+            for guarantee in (False, False, True):
+                sections = (Section("text/plain", b"x"),)
+                await eve.publish("work", Message(sections=sections, delivery="ONE", guarantee=guarantee))
+        running.signal(signal.SIGTERM)
+        assert await running.exit_code() == 0
+        assert "dropped with the stop, as they had no guarantee: 2 messages" in running.log

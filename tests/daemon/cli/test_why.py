@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 from daemon.cli.why import why
 from daemon.hops.writer import HopLog
 from daemon.settings import HopSettings
+from daemon.site.lock import state_lock
 from daemon.terminal.failure import Failure
 
 BORN_US = 1_795_000_000_000_000
@@ -129,3 +130,13 @@ def test_what_is_no_smuid_is_wrong_usage(ask: Callable[..., Result]) -> None:
     assert isinstance(result.exception, Failure)
     assert result.exception.exit_code == 2
     assert "\x1b" not in str(result.exception)
+
+
+def test_what_had_no_guarantee_is_not_held_by_a_site_that_does_not_run(
+    log: HopLog, ask: Callable[..., Result], tmp_path: Path
+) -> None:
+    log.append("published", smuid=SMUID, topic="news", account="ada:desk@alpha.example", guarantee=False)
+    with state_lock(tmp_path / "state"):
+        assert json.loads(ask(SMUID, "--json").stdout)["state"] == "waiting"
+    found = json.loads(ask(SMUID, "--json").stdout)
+    assert (found["state"], " was dropped as the daemon ended" in found["verdict"]) == ("gone", True)
