@@ -21,6 +21,7 @@ FateState = Literal[
     "forwarded",  # handed to other sites, and no longer this one's
     "denied",  # peers were still to have it, and those of which the log tells would not take it
     "expired",
+    "unwanted",  # due to nobody, or to nobody any more, before its timeout ended
     "removed",
     "dead",
     "dropped",
@@ -226,7 +227,9 @@ def _ended(
             told = f"{ended.peer} tells that {_sites(ended.destinations)} it, the last that it was for"
             return "forwarded", f"Handed on{after}: {told}.{also}"
         case "expired":
-            return "expired", f"Expired{after}: {ended.reason or 'its timeout ended'}.{also}"
+            if ended.reason:
+                return "unwanted", f"Ended{after}, as it was {ended.reason}.{also}"
+            return "expired", f"Expired{after}: its timeout ended.{also}"
         case "removed":
             return "removed", f"Removed{after}{f': {ended.reason}' if ended.reason else ''}.{also}"
         case "dead":

@@ -21,7 +21,7 @@ HopEvent = Literal[
     "delivered",  # handed to a subscription
     "committed",  # a subscription has finished with it
     "returned",  # given back, or taken back from a subscription; `reason` says why
-    "expired",  # its timeout ended, or it was due to nobody (`reason`)
+    "expired",  # its timeout ended; with a `reason`, it was due to nobody, or to nobody any more
     "removed",  # REMOVE
     "dead",  # moved to the dead-letter topic; `reason` says why
     "duplicate",  # a copy that was here before: dropped, no copy begins

@@ -186,7 +186,7 @@ class Lifecycle:
         ended = copy_events.done(entry)
         self._state.out.append(Record("returned", entry, subscription, reason=why))
         if ended:
-            entry.topic.traffic.expired += 1
+            entry.topic.traffic.unwanted += 1
             self._state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
         self._hold_on(entry, ended)
 
@@ -219,7 +219,7 @@ class Lifecycle:
         for _ in sites:
             ended = copy_events.arrived(entry)
         if ended:
-            entry.topic.traffic.expired += 1
+            entry.topic.traffic.unwanted += 1
             self._state.out.append(Record("expired", entry, final=True, reason="wanted by nobody any more"))
         self._hold_on(entry, ended)
 
@@ -296,12 +296,14 @@ class Lifecycle:
         self, entry: Entry, event: Literal["expired", "removed", "dropped"], reason: str = ""
     ) -> None:
         traffic = entry.topic.traffic
-        if event == "expired":
-            traffic.expired += 1
-        elif event == "removed":
+        if event == "removed":
             traffic.removed += 1
-        else:
+        elif event == "dropped":
             traffic.dropped += 1
+        elif reason:  # the end of a timeout needs none
+            traffic.unwanted += 1
+        else:
+            traffic.expired += 1
         self._state.out.append(Record(event, entry, final=True, reason=reason))
         if entry.flags & GROUPED:
             pass  # it is taken out when it is let go

@@ -12,7 +12,9 @@ class Traffic:
         came: messages accepted, from clients and from peers.
         delivered: handed to a subscription, each time.
         committed: finished by a subscription.
-        expired, removed, dropped: copies that ended so; `expired` also where they were due to nobody.
+        expired, removed, dropped: copies that ended so.
+        unwanted: copies that ended before their timeout, due to nobody, or to nobody any more: as those of
+            mode ALL do to which nobody subscribes here or elsewhere, which others call unrouted.
         dead: moved to the dead-letter topic, once for each subscription that could not take it.
         in_per_s, out_per_s: messages that came, and that were delivered, between the last two samples.
     """
@@ -29,13 +31,21 @@ class Traffic:
         "removed",
         "sampled_came",
         "sampled_delivered",
+        "unwanted",
     )
 
     def __init__(self) -> None:
         self.came = self.delivered = self.committed = 0
-        self.expired = self.removed = self.dropped = self.dead = 0
+        self.expired = self.unwanted = self.removed = self.dropped = self.dead = 0
         self.in_per_s = self.out_per_s = 0.0
         self.sampled_came = self.sampled_delivered = 0
+
+    @property
+    def has_counted(self) -> bool:
+        """Whether anything has come, or ended: of what came before a start the end alone is counted."""
+        return bool(
+            self.came or self.delivered or self.expired or self.unwanted or self.removed or self.dropped
+        )
 
     def add(self, other: "Traffic") -> None:
         """Count what another has counted, too."""
@@ -43,6 +53,7 @@ class Traffic:
         self.delivered += other.delivered
         self.committed += other.committed
         self.expired += other.expired
+        self.unwanted += other.unwanted
         self.removed += other.removed
         self.dropped += other.dropped
         self.dead += other.dead

@@ -107,7 +107,7 @@ def about(site: Overview) -> list[str]:
         (
             "so far",
             f"{totals.came:,} came, {totals.delivered:,} deliveries, {totals.committed:,} finished,"
-            f" {totals.expired:,} expired",
+            f" {totals.expired:,} expired, {totals.unwanted:,} wanted by nobody",
         ),
         (
             "holds",

@@ -143,7 +143,7 @@ def _show(found: TopicStatus) -> None:
         (
             "so far",
             f"{summary.came:,} came, {summary.delivered:,} deliveries, {summary.expired:,} expired,"
-            f" {summary.dead:,} dead",
+            f" {summary.unwanted:,} wanted by nobody, {summary.dead:,} dead",
         ),
         ("dead", f"{summary.dead_letters:,} dead letters now; see `smqpd dead list`"),
         ("delivery", summary.delivery or "as each message says"),

@@ -12,6 +12,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     delivered: int
     committed: int
     expired: int
+    unwanted: int
     removed: int
     dropped: int
     dead: int

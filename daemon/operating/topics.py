@@ -25,8 +25,8 @@ class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
         oldest_s: how long ago what waits longest for somebody here was published; None where nothing does.
         subscriptions: attached or not.
         in_per_s, out_per_s: messages that come, and deliveries, lately.
-        came, delivered, expired, dead: since the site started, or since the topic was last empty and unused;
-            `dead` were moved to its dead-letter topic.
+        came, delivered, expired, unwanted, dead: since the site started, or since the topic was last empty
+            and unused; `dead` were moved to its dead-letter topic.
         dead_letters: held there now.
     """
 
@@ -43,6 +43,7 @@ class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
     came: int
     delivered: int
     expired: int
+    unwanted: int
     dead: int
     dead_letters: int
 

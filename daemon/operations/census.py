@@ -100,7 +100,7 @@ class Census:
         async for some in in_steps(self._view.every_topic()):
             for topic in some:
                 held_bytes += topic.bytes
-                if (traffic := topic.traffic).came or traffic.delivered or traffic.expired:
+                if (traffic := topic.traffic).has_counted:
                     total.add(traffic)
                     if elapsed is not None:
                         traffic.sample(elapsed)

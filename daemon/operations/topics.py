@@ -181,6 +181,7 @@ class TopicQueries:
             came=traffic.came,
             delivered=traffic.delivered,
             expired=traffic.expired,
+            unwanted=traffic.unwanted,
             dead=traffic.dead,
             dead_letters=self._dead_letters(topic),
         )

@@ -97,6 +97,7 @@ def texts(overview: Overview) -> dict[str, str]:
         "delivered": number(totals.delivered),
         "committed": number(totals.committed),
         "expired": number(totals.expired),
+        "unwanted": number(totals.unwanted),
         "removed": number(totals.removed),
         "dropped": number(totals.dropped),
         "dead": number(totals.dead),

@@ -67,6 +67,7 @@ TOPIC_COUNTERS: Final = {
     "came": "Messages that came to a topic.",
     "delivered": "Messages of a topic that were handed to a subscription, each time.",
     "expired": "Messages of a topic whose time ended.",
+    "unwanted": "Messages of a topic that ended as nobody was to have them, or nobody any more.",
     "dead": "Messages of a topic that were moved to its dead-letter topic.",
 }
 

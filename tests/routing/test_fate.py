@@ -126,8 +126,8 @@ def arrived(peer: str, *sites: str, **fields: object) -> dict[str, object]:
                 committed(BOB),
                 {"event": "expired", "final": True, "reason": "due to nobody"},
             ],
-            "expired",
-            f"Published by {ADA}. Expired 3 ms later: due to nobody. Committed by {BOB} before.",
+            "unwanted",
+            f"Published by {ADA}. Ended 3 ms later, as it was due to nobody. Committed by {BOB} before.",
         ),
         (
             [published(), {"event": "removed", "final": True}],

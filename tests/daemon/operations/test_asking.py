@@ -286,6 +286,36 @@ async def test_what_is_held_is_counted_with_a_guarantee_or_without(tmp_path: Pat
         assert (shown.held, shown.held_guaranteed) == (1, 0)
 
 
+async def test_what_nobody_wanted_has_not_expired(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada, bob = site.login("ada"), site.login("bob")
+        await bob.subscribe("left", accepts="ALL", credit=0)
+        await ada.subscribe("left", accepts="ONE")
+        await ada.publish("nowhere")
+        await ada.publish("left")
+        bob.session.unsubscribe("left")
+        await ada.publish("left")
+        await ada.publish("late", timeout_s=5.0)
+        await later(mock_clock, 10)
+        totals = (await operations.overview()).totals
+        assert (totals.came, totals.unwanted, totals.expired) == (4, 3, 1)
+        left = (await topic(operations, "left")).summary
+        assert (left.unwanted, left.expired) == (2, 0)
+
+
+async def test_what_ends_of_what_a_start_has_restored_is_among_the_totals(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        ada = site.login("ada")
+        await ada.subscribe("work", durable=True)
+        await ada.publish("work", delivery="ONE")
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        await operations.purge("work", Actor(name="cal", via="web"))
+        totals = (await operations.overview()).totals
+        assert (totals.came, totals.removed) == (0, 1)
+
+
 async def test_sessions_show_who_does_not_read(tmp_path: Path, mock_clock: MockClock) -> None:
     async with virtual_site(tmp_path) as site:
         operations = SiteOperations(site.broker)

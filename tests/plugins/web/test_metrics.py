@@ -66,6 +66,8 @@ async def values(browser: WebBrowser, name: str) -> dict[tuple[str, ...], float]
 async def test_what_goes_through_is_told_in_open_metrics(site: BrokerSite, browser: WebBrowser) -> None:
     await publish(site, "jobs", "jobs", "news")
     assert (await values(browser, "smqpd_messages_total"))["came",] == 3
+    assert (await values(browser, "smqpd_messages_total"))["unwanted",] == 0
+    assert await values(browser, "smqpd_topic_unwanted_total") == {("jobs",): 0, ("news",): 0}
     assert await values(browser, "smqpd_held") == {(): 3}
     assert await values(browser, "smqpd_topic_held") == {("jobs",): 2, ("news",): 1}
     assert await values(browser, "smqpd_topic_came_total") == {("jobs",): 2, ("news",): 1}
