@@ -60,6 +60,10 @@ class SubscriptionEnded(Exception):
         self.reason = reason
 
 
+class LoginRefused(Refusal):
+    """The site does not let this login in: account or password are wrong, or it has as many as it may."""
+
+
 class Publication(Pending):
     """A message on its way. `cmuid` is the id to publish it with again if the connection is lost."""
 
@@ -244,7 +248,7 @@ class Client:
         self._arrived.set()
 
     async def log_in(self, account: str, password: str, channel: str | None) -> None:
-        """Greet and log in, for `connect`. Raises Refusal, or ConnectionLost."""
+        """Greet and log in, for `connect`. Raises LoginRefused, or ConnectionLost."""
         login = write_login(account, password, channel)  # before all else: nothing that is none is sent
         connection = self.connection
         greeting = read_greeting(await connection.next_frame())
@@ -252,7 +256,10 @@ class Client:
             raise ConnectionLost("not-available", greeting.text or greeting.server_ident, greeting.redirect)
         answer = await connection.exchange(Frame("PASS", login))
         if answer.command == "ERROR":
-            raise read_refusal(answer)
+            refusal = read_refusal(answer)
+            if refusal.code == Refusal.NOT_AVAILABLE:
+                raise ConnectionLost(refusal.code, refusal.text)
+            raise LoginRefused(refusal.code, refusal.text)
         reply = attributes(answer)
         if answer.command == "BYE":
             raise ConnectionLost(answer.arguments, reply.get("text", ""), reply.get("redirect"))
@@ -338,7 +345,7 @@ async def connect(
     """Connect and log in; leaving the block says goodbye and closes the connection.
 
     `channel` is the server's default where it is None. `tls` checks the certificate against
-    `tls_server_name`, or `host`. Raises Refusal where the login is refused, ConnectionLost where the
+    `tls_server_name`, or `host`. Raises LoginRefused where the login is refused, ConnectionLost where the
     server cannot be reached within `timeout_s` or is not available.
     """
     try:

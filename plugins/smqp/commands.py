@@ -13,11 +13,12 @@ import trio
 import typer
 
 from daemon.frontend import Accepts, SubscribeOptions
-from daemon.terminal.failure import FAILED, INTERRUPTED, TERMINATED, UNREACHABLE, USAGE, Failure
+from daemon.terminal.failure import FAILED, INTERRUPTED, REFUSED, TERMINATED, UNREACHABLE, USAGE, Failure
 from daemon.terminal.output import JsonOption
 from plugins.smqp.bench import BenchPlan, BenchResult
 from plugins.smqp.bench import bench as run_bench
 from plugins.smqp.bench import shown as bench_shown
+from plugins.smqp.client import LoginRefused
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.profile import (
     CONNECTION,
@@ -338,6 +339,8 @@ def _run(command: Callable[[], Awaitable[None]], login: Path | None) -> None:
     """
     try:
         ended_by = trio.run(_until_signal, command)
+    except LoginRefused as refused:  # for whatever it is: a wrong password, or a quota
+        raise Failure(refused.text, REFUSED) from None
     except ConnectionLost as lost:
         if lost.reason == "unreachable":
             where = f", and there, as {login} says" if login is not None else ""

@@ -75,3 +75,11 @@ async def test_what_is_refused_ends_it_in_one_line(site: RunningSite) -> None:
     async with daemon(site.config):
         code, said = await ended(site, "--messages", "3", "--topic", "dead.x:y@elsewhere.example")
     assert (code, said.count("\n")) == (REFUSED, 1)
+
+
+async def test_a_login_that_a_quota_refuses_is_a_refused_login(site: RunningSite) -> None:
+    async with daemon(site.config):
+        assert (await site.command("account", "quotas", "admin", "--sessions", "1"))[0] == 0
+        code, said = await ended(site, "--publishers", "2")
+    assert (code, said.count("\n")) == (REFUSED, 1)
+    assert "admin is logged in 1 times, as often as it may (sessions_max)" in said
