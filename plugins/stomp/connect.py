@@ -62,6 +62,17 @@ def read_connect(frame: Frame, *, token_passcode: bool) -> Connect:
     )
 
 
+def with_advice(refusal: Refusal, asked: Connect) -> Refusal:
+    """A refusal of a login that says what was left out of it, where something was."""
+    left_out = [name for name, value in (("login", asked.account), ("passcode", asked.password)) if not value]
+    if not left_out:
+        return refusal
+    text = f"CONNECT has no {' and no '.join(left_out)}: give an account of this site as the header login,"
+    advised = Refusal(refusal.code, f"{text} and its password as passcode")
+    advised.counted = refusal.counted
+    return advised
+
+
 def _version(accepted: str | None) -> Version:
     if accepted is None:
         return "1.0"

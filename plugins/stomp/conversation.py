@@ -26,7 +26,7 @@ from daemon.frontend import (
 )
 from plugins.stomp.answers import command_word, write_error, write_receipt
 from plugins.stomp.codec import Decoder, DecoderLimits, Frame, Version, encode
-from plugins.stomp.connect import Connect, read_connect
+from plugins.stomp.connect import Connect, read_connect, with_advice
 from plugins.stomp.consuming import Consuming, required
 from plugins.stomp.sending import Sending
 from plugins.stomp.settings import StompSettings
@@ -205,6 +205,8 @@ class StompConversation(Conversation):
 
     def refuse(self, refusal: Refusal) -> None:
         """Send ERROR: there is no second try. Source: STOMP 1.2 "Connecting"."""
+        if refusal.code == Refusal.BAD_LOGIN and self._connect is not None:
+            refusal = with_advice(refusal, self._connect)
         self._fail(refusal, None)
 
     def end(self, reason: EndReason, text: str, redirect: str | None) -> None:

@@ -14,9 +14,28 @@ from tests.support.stomp import Connect, StompClient
         (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n\0", Refusal.BAD_COMMAND, b"GET / HTTP/1.1"),
         (b"CONNECT\naccept-version:3.0\n\n\0", Refusal.NOT_AVAILABLE, b"1.0, 1.1, 1.2"),
         (b"CONNECT\naccept-version:1.2\nheart-beat:x\n\n\0", Refusal.BAD_HEADER, b"heart-beat"),
-        (b"CONNECT\naccept-version:1.2\n\n\0", Refusal.BAD_LOGIN, b""),
-        (b"CONNECT\naccept-version:1.2\nlogin:ada\npasscode:x\n\n\0", Refusal.BAD_LOGIN, b""),
-        (b"CONNECT\naccept-version:1.2\nlogin:\npasscode:\n\n\0", Refusal.BAD_LOGIN, b""),
+        (
+            b"CONNECT\naccept-version:1.2\n\n\0",
+            Refusal.BAD_LOGIN,
+            b"CONNECT has no login and no passcode: give an account of this site as the header login,"
+            b" and its password as passcode",
+        ),
+        (
+            b"CONNECT\naccept-version:1.2\nlogin:ada\n\n\0",
+            Refusal.BAD_LOGIN,
+            b"CONNECT has no passcode: give",
+        ),
+        (b"CONNECT\naccept-version:1.2\npasscode:x\n\n\0", Refusal.BAD_LOGIN, b"CONNECT has no login: give"),
+        (
+            b"CONNECT\naccept-version:1.2\nlogin:ada\npasscode:x\n\n\0",
+            Refusal.BAD_LOGIN,
+            b"account or password is wrong",
+        ),
+        (
+            b"CONNECT\naccept-version:1.2\nlogin:\npasscode:\n\n\0",
+            Refusal.BAD_LOGIN,
+            b"no login and no passcode",
+        ),
         (b"CONNECT\nno colon\n\n\0", Refusal.BAD_FRAME, b"no colon"),
         (b"CONNECT\ncontent-length:5000\n\n", Refusal.TOO_LARGE, b"more than 4096 bytes"),
         (b"SEND\n\n" + b"x" * 5000, Refusal.TOO_LARGE, b"more than 4096 bytes"),
