@@ -233,11 +233,16 @@ async def open_listeners(
     except (OSError, ValueError) as error:
         for listener in listeners:
             listener.socket.close()
-        reason = getattr(error, "strerror", None) or error
-        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-            reason = f"{reason}; `ss -ltnp` shows by what"
-        raise ListenError(f"cannot listen for {purpose} on {address}: {reason}") from None
+        raise ListenError(f"cannot listen for {purpose} on {address}: {reason_of(error)}") from None
     return listeners
+
+
+def reason_of(error: Exception) -> str:
+    """Why an address cannot be listened on."""
+    reason = getattr(error, "strerror", None) or str(error)
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return f"{reason}; `ss -ltnp` shows by what"
+    return reason
 
 
 def split_address(address: str) -> tuple[str | None, int]:

@@ -19,7 +19,7 @@ from daemon.certificates.expiry import Expiry
 from daemon.certificates.files import KEY_FILE
 from daemon.certificates.tls import ClientTls
 from daemon.configuration.discovery import Installed
-from daemon.connections.listen import clash, split_address, try_to_listen
+from daemon.connections.listen import ListenError, clash, reason_of, split_address, try_to_listen
 from daemon.control.client import SOCKET
 from daemon.link.keys import LinkKeys
 from daemon.link.peers_file import PeerEntry, load_peers
@@ -198,6 +198,26 @@ def listening(settings: Settings, own_ports: Collection[int] | None = ()) -> lis
     may be its own. Nothing is said of addresses that clash, or cannot be read: see `examine`.
     """
     found = []
+    for table, address, port, error in _closed(settings):
+        if error.errno == errno.EADDRINUSE and (own_ports is None or port in own_ports):
+            continue
+        problem = f"{table}: {address} cannot be listened on now: {error.strerror or error}"
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            problem += "; a start would be refused, unless a socket unit listens for it"
+            found.append(Finding("front ends", "warning", problem))
+        else:
+            found.append(Finding("front ends", "refused", problem))
+    return found
+
+
+def check_listening(settings: Settings) -> None:
+    """Raise ListenError where a start that no socket unit listens for could not listen now. Blocks."""
+    for table, address, _, error in _closed(settings):
+        raise ListenError(f"cannot listen on {address}, as {table} says: {reason_of(error)}")
+
+
+def _closed(settings: Settings) -> Iterator[tuple[str, str, int, OSError]]:
+    """Where this user could not listen now: the setting, the address, its port, and why."""
     for table, addresses in _addresses(settings):
         for address in addresses:
             try:
@@ -206,15 +226,7 @@ def listening(settings: Settings, own_ports: Collection[int] | None = ()) -> lis
             except ValueError:
                 continue
             except OSError as error:
-                if error.errno == errno.EADDRINUSE and (own_ports is None or port in own_ports):
-                    continue
-                problem = f"{table}: {address} cannot be listened on now: {error.strerror or error}"
-                if error.errno in (errno.EADDRINUSE, errno.EACCES):
-                    problem += "; a start would be refused, unless a socket unit listens for it"
-                    found.append(Finding("front ends", "warning", problem))
-                else:
-                    found.append(Finding("front ends", "refused", problem))
-    return found
+                yield table, address, port, error
 
 
 def _addresses(settings: Settings) -> Iterator[tuple[str, tuple[str, ...]]]:

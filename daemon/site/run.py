@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -22,8 +23,9 @@ from daemon.broker.lifetime import StartError
 from daemon.configuration.discovery import installed_plugins
 from daemon.connections.listen import ListenError
 from daemon.settings import ConfigError, Settings
+from daemon.site.examination import check_listening, examine
 from daemon.site.lock import StateInUseError, state_lock
-from daemon.site.site import RunningSite, serve_site
+from daemon.site.site import RunningSite, check_files, serve_site
 from daemon.system import log, open_files
 from daemon.system.huge_pages import use_huge_pages
 from daemon.system.outlasting import OutlastingMemory
@@ -56,11 +58,13 @@ def main(config: Path, settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: asked.append(number))
     try:
+        if not settings.site.state_directory.exists():
+            _check_start(config, settings, given)
         with state_lock(settings.site.state_directory):
             trio.run(_run, config, settings, notifier, given, asked)
     except OSError as error:
         raise Failure(f"{settings.site.state_directory} cannot be used: {because(error)}") from None
-    except StateInUseError as error:
+    except (StateInUseError, StartError, ListenError) as error:
         raise Failure(str(error)) from None
     except BaseExceptionGroup as group:
         expected, unexpected = group.split((ConfigError, StartError, ListenError))
@@ -68,6 +72,18 @@ def main(config: Path, settings: Settings) -> None:
             raise unexpected from None
         assert expected is not None
         raise Failure(str(_first(expected))) from None
+
+
+def _check_start(config: Path, settings: Settings, given: Passed) -> None:
+    """Look at what would refuse the start, so that one that is refused makes no state directory.
+
+    Raises StartError and ListenError.
+    """
+    check_files(
+        config, examine(config, settings, installed_plugins(), datetime.now(UTC), passed=given.sockets)
+    )
+    if not given.sockets:
+        check_listening(settings)
 
 
 def _first(error: BaseException) -> BaseException:

@@ -294,6 +294,14 @@ class RunningSite:
         return standing
 
 
+def check_files(config: Path, found: Examination) -> None:
+    """Raise StartError for what was found in the files that a site of `config` does not start with."""
+    if found.refused:
+        more = len(found.refused) - 1
+        others = f" ({more} more; `smqpd config check {config}` says all)" if more else ""
+        raise StartError(f"{found.refused[0]}{others}")
+
+
 async def serve_site(
     config: Path,
     settings: Settings,
@@ -311,10 +319,7 @@ async def serve_site(
     Raises ConfigError and StartError, and ListenError in an ExceptionGroup.
     """
     found = examine(config, settings, installed, datetime.now(UTC), passed=passed)
-    if found.refused:
-        more = len(found.refused) - 1
-        others = f" ({more} more; `smqpd config check {config}` says all)" if more else ""
-        raise StartError(f"{found.refused[0]}{others}")
+    check_files(config, found)
     assert found.peers is not None
     accounts = Accounts(settings.site.accounts_file, settings.site.server_name, memory)
 

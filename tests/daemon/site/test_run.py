@@ -1,7 +1,10 @@
 """The daemon as a process: start, reload, stop, and what it tells its service manager."""
 
+import shutil
 import signal
+import socket
 import ssl
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -266,6 +269,41 @@ async def test_what_keeps_it_from_starting_is_told_in_one_line(site: Site, spoil
         [told] = [line for line in running.log.splitlines() if " warning " not in line]
         assert told.startswith("smqpd: ")
         assert says in told
+
+
+def without_accounts(site: Site) -> None:
+    (site.directory / "accounts.toml").unlink()
+
+
+def with_a_lost_state(site: Site) -> None:
+    (site.directory / "smqpd.id").write_text(f'identity = "{"0" * 32}"\n')
+
+
+def without_tls(site: Site) -> None:
+    (site.directory / "keys" / "tls.key").unlink()
+
+
+@pytest.mark.parametrize("spoil", [without_accounts, without_tls, with_a_lost_state])
+async def test_a_start_that_is_refused_makes_no_state(site: Site, spoil: Callable[[Site], None]) -> None:
+    shutil.rmtree(site.directory / "state")
+    (site.directory / "smqpd.id").unlink()
+    spoil(site)
+    async with daemon(site.config, ready=False) as running:
+        assert await running.exit_code() == 1
+    assert not (site.directory / "state").exists()
+
+
+async def test_a_start_that_finds_its_port_taken_makes_no_state(site: Site) -> None:
+    shutil.rmtree(site.directory / "state")
+    (site.directory / "smqpd.id").unlink()
+    with socket.create_server(("127.0.0.1", site.port)):
+        async with daemon(site.config, ready=False) as running:
+            assert await running.exit_code() == 1
+            said = f"cannot listen on 127.0.0.1:{site.port}, as [plugins.echo] listen says: Address already"
+            assert said in running.log
+    assert not (site.directory / "state").exists()
+    async with daemon(site.config), await site.connect() as stream:
+        assert await says(stream, "hello") == "hello"
 
 
 async def test_the_watchdog_hears_from_the_loop(site: Site) -> None:
