@@ -18,6 +18,19 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+class PasswordChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """An account has another password.
+
+    Attributes:
+        made: the one that was made, "" where one was given.
+        login: what is to be said of the site's own login for commands on its machine, where that is of this
+            account; else "".
+    """
+
+    made: str = ""
+    login: str = ""
+
+
 class Used(msgspec.Struct, frozen=True, kw_only=True):
     """What an account uses of that which quotas bound.
 

@@ -4,7 +4,7 @@ from typing import Protocol
 
 import msgspec
 
-from daemon.operating.accounts import AccountSettings, AccountStatus, Verdict
+from daemon.operating.accounts import AccountSettings, AccountStatus, PasswordChanged, Verdict
 from daemon.operating.federation import KnownSite, LinkStatus, Route
 from daemon.operating.journeys import Journey
 from daemon.operating.messages import BrowsedMessage, DeadLetter, Replayed
@@ -159,7 +159,7 @@ class Operations(Protocol):
         not-available).
         """
 
-    async def set_password(self, name: str, password: str, by: Actor) -> str:
+    async def set_password(self, name: str, password: str, by: Actor) -> PasswordChanged:
         """Give an account another password, as `add_account`. Sessions that are open stay."""
 
     async def remove_account(self, name: str, by: Actor, *, leave_nobody: bool = False) -> None:

@@ -16,7 +16,7 @@ import trio
 from daemon.accounts.accounts_file import Account, ChangedMeanwhileError, NoSuchAccountError, read_accounts
 from daemon.accounts.changing import NobodyLeftError, change_file, check_new, operators, why_fixed
 from daemon.accounts.passwords import generate_password, hash_password
-from daemon.operating.accounts import CONFLICT, AccountSettings
+from daemon.operating.accounts import CONFLICT, AccountSettings, PasswordChanged
 from daemon.operating.operations import Actor
 from daemon.settings import ConfigError
 from routing.errors import Refusal
@@ -34,13 +34,18 @@ PATIENCE_S: Final = 5.0
 TakeOn = Callable[[Actor], list[str]]
 """Has the site take its accounts on, as a reload; returns why it has not."""
 
+KeepLogin = Callable[[str, str], str]
+"""Puts the password of an account where the site keeps a login of it for commands on its machine; returns
+what is to be said of that, "" where it keeps none. Blocks."""
+
 
 class AccountActions:
     """Changes the accounts of one site."""
 
-    def __init__(self, path: Callable[[], Path], take_on: TakeOn) -> None:
+    def __init__(self, path: Callable[[], Path], take_on: TakeOn, keep_login: KeepLogin) -> None:
         self._path = path
         self._take_on = take_on
+        self._keep_login = keep_login
         self._turn = trio.Lock()
 
     @property
@@ -82,7 +87,7 @@ class AccountActions:
 
         await self._change(change, f"Changed the account {name}.", by, leave_nobody=leave_nobody)
 
-    async def set_password(self, name: str, password: str, by: Actor) -> str:
+    async def set_password(self, name: str, password: str, by: Actor) -> PasswordChanged:
         """See `daemon.operating.operations.Operations.set_password`."""
         made = "" if password else generate_password()
 
@@ -90,7 +95,9 @@ class AccountActions:
             editor.set_password(name, phc)
 
         await self._change(change, f"Changed the password of {name}.", by, password=password or made)
-        return made
+        with trio.CancelScope(shield=True):
+            login = await trio.to_thread.run_sync(self._keep_login, name, password or made)
+        return PasswordChanged(made=made, login=login)
 
     async def remove(self, name: str, by: Actor, *, leave_nobody: bool) -> None:
         """See `daemon.operating.operations.Operations.remove_account`."""

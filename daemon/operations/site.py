@@ -24,7 +24,7 @@ from daemon.operating.operations import Actor
 from daemon.operating.overview import Overview, Totals, Warned
 from daemon.operating.sessions import SessionStatus
 from daemon.operating.topics import SubscriptionStatus, TopicOrder, TopicPage, TopicStatus
-from daemon.operations.accounts import AccountActions, TakeOn
+from daemon.operations.accounts import AccountActions, KeepLogin, TakeOn
 from daemon.operations.acting import TopicActions
 from daemon.operations.census import Census, Counted
 from daemon.operations.machine import disk_free_bytes, memory_bytes
@@ -67,6 +67,11 @@ async def no_links() -> list[LinkStatus]:
     return []
 
 
+def no_login(account: str, password: str) -> str:
+    """What a site says of the login for commands on its machine that keeps none."""
+    return ""
+
+
 def taken_on(by: Actor) -> list[str]:
     """What a site says that is told of its accounts by others."""
     return []
@@ -81,6 +86,7 @@ class SiteOperations:
         links: Callable[[], Awaitable[list[LinkStatus]]] = no_links,
         facts: Callable[[], SiteFacts] = SiteFacts,
         take_on: TakeOn = taken_on,
+        keep_login: KeepLogin = no_login,
     ) -> None:
         """`take_on` has the site take on its accounts, once their file has been changed."""
         self._broker = broker
@@ -99,7 +105,7 @@ class SiteOperations:
         self.set_delivery = actions.set_delivery
         self.set_timeout = actions.set_timeout
         self.remove_message = actions.remove_message
-        self._accounts = AccountActions(lambda: broker.settings.site.accounts_file, take_on)
+        self._accounts = AccountActions(lambda: broker.settings.site.accounts_file, take_on, keep_login)
         self.add_account = self._accounts.add
         self.set_password = self._accounts.set_password
 

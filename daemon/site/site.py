@@ -34,6 +34,7 @@ from daemon.operating.operations import Actor
 from daemon.operating.overview import Warned
 from daemon.operations.site import SiteFacts, SiteOperations
 from daemon.settings import ConfigError, Settings
+from daemon.site.admin_login import LOGIN, keep_password
 from daemon.site.examination import LINKS_SOCKET, Examination, examine
 from daemon.site.files import SiteFiles
 from daemon.site.links import SiteLinks
@@ -85,6 +86,7 @@ class RunningSite:
         self.files = SiteFiles(
             config, installed, found, accounts, broker, links, lambda: self._listeners.need_tls
         )
+        self._config = config
         self._notifier = notifier
         self._accounts = accounts
         self._login_log = login_log
@@ -97,7 +99,9 @@ class RunningSite:
             passed=passed,
             mishap=broker.mishaps.note,
         )
-        self.operations = SiteOperations(broker, links.status, self._facts, self._take_on_accounts)
+        self.operations = SiteOperations(
+            broker, links.status, self._facts, self._take_on_accounts, self._keep_login
+        )
 
     def _take_on_accounts(self, by: Actor) -> list[str]:
         """For operators that have changed them; says why they are not taken on."""
@@ -107,6 +111,17 @@ class RunningSite:
                 return []
         own = [finding.problem for finding in refused if finding.part == "accounts"]
         return own or [finding.problem for finding in refused]
+
+    def _keep_login(self, account: str, password: str) -> str:
+        """For operators that have changed a password; a service may write nothing but its state."""
+        try:
+            is_kept = keep_password(self._config.parent, self.settings, account, password)
+        except OSError as error:
+            return (
+                f"{LOGIN}, with which commands on its machine log in, has the password of before, as the site"
+                f" cannot write it ({because(error)}); `smqpd account passwd {account}` there puts it in"
+            )
+        return f"{LOGIN} has it, for commands on its machine" if is_kept else ""
 
     @property
     def listening(self) -> tuple[str, ...]:

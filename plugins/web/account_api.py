@@ -45,10 +45,17 @@ class AccountRemoval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AccountChanged(msgspec.Struct, frozen=True):
-    """It was done; `password` is the one that was made, "" for none."""
+    """It was done.
+
+    Attributes:
+        password: the one that was made, "" for none.
+        login: what is to be said of the file in which the site keeps a login of this account for commands on
+            its machine; "" where it keeps none.
+    """
 
     account: str
     password: str = ""
+    login: str = ""
 
 
 class AccountsFixed(msgspec.Struct, frozen=True):
@@ -115,8 +122,8 @@ class AccountApi:
 
     async def _set_password(self, request: Any) -> Any:
         wanted = await taken(request, NewPassword)
-        made = await self._operations.set_password(wanted.name, wanted.password, actor(request))
-        return AccountChanged(wanted.name, made)
+        done = await self._operations.set_password(wanted.name, wanted.password, actor(request))
+        return AccountChanged(wanted.name, done.made, done.login)
 
     async def _remove_account(self, request: Any) -> Any:
         wanted, by = await taken(request, AccountRemoval), actor(request)

@@ -43,8 +43,10 @@ class AccountForms:
     async def set_password(self, request: Any, user: WebUser, fields: Fields) -> Any:
         """The one of the form, or one that is made and shown once."""
         name, password = fields.get("name", ""), fields.get("password", "")
-        made = await self._operations.set_password(name, password, actor(request))
-        shown = self._show_password(request, user, name, f"Changed the password of {name}.", made)
+        changed = await self._operations.set_password(name, password, actor(request))
+        login = f" {changed.login}." if changed.login else ""
+        done = f"Changed the password of {name}.{login}"
+        shown = self._show_password(request, user, name, done, changed.made)
         if user.session and name == user.identity.account:
             shown.headers.append("set-cookie", self._pages.logins.renewed(request, user))
         return shown

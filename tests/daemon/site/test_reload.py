@@ -1,5 +1,6 @@
 """A reload that an error of ours meets: the site goes on, all other parts are taken on, who asked is told."""
 
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -92,6 +93,29 @@ async def test_who_changes_accounts_on_the_page_hears_whether_that_holds(
         await site.operations.add_account("gus", "secret", settings, by)
         for account in ("fay", "gus"):
             assert await site.authenticate(account, "secret", "192.0.2.1") == Identity(account)
+
+
+async def test_the_login_of_the_machine_goes_with_a_password_that_is_changed_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by, login = Actor(name="admin", via="web"), tmp_path / "site" / "keys" / "admin.toml"
+    async with running(tmp_path / "site") as site:
+        changed = await site.operations.set_password("admin", "another", by)
+        said = "keys/admin.toml has it, for commands on its machine"
+        assert (changed.made, changed.login) == ("", said)
+        assert 'password = "another"\n' in login.read_text()
+        assert (await site.operations.set_password("eve", "another", by)).login == ""
+
+        def refuse(*given: object) -> None:
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        monkeypatch.setattr("daemon.site.site.keep_password", refuse)
+        changed = await site.operations.set_password("admin", "", by)
+        assert await site.authenticate("admin", changed.made, "192.0.2.1") == Identity("admin")
+        assert (
+            "has the password of before, as the site cannot write it (Read-only file system)" in changed.login
+        )
+        assert 'password = "another"\n' in login.read_text()
 
 
 async def test_the_log_says_that_a_token_is_another(

@@ -11,6 +11,7 @@ from daemon.accounts.accounts_editor import AccountsEditor, edit
 from daemon.accounts.accounts_file import ChangedMeanwhileError, read_accounts
 from daemon.accounts.changing import change_file
 from daemon.frontend import AccountSettings, Actor, Identity, Rights
+from daemon.operating.accounts import PasswordChanged
 from routing.errors import Refusal
 from tests.plugins.web.test_pages import after, client
 from tests.support.site import PASSWORD, BrokerSite
@@ -56,6 +57,16 @@ class TestPage:
         assert await site.authenticate("bob", made, "192.0.2.1") == Identity(account="bob")
         for path in ("/", "/accounts", "/account?name=bob"):
             assert made not in (await ada.get(path)).text
+
+    async def test_what_became_of_the_login_of_the_machine_is_said(
+        self, site: BrokerSite, ada: WebBrowser, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def changed(*given: object) -> PasswordChanged:
+            return PasswordChanged(made="made", login="keys/admin.toml has the password of before")
+
+        monkeypatch.setattr(site.operations, "set_password", changed)
+        answer = await ada.do("/account/password", name="bob")
+        assert "Changed the password of bob. keys/admin.toml has the password of before." in answer.text
 
     async def test_who_is_disabled_is_out_and_comes_back_once_enabled(
         self, site: BrokerSite, ada: WebBrowser
@@ -294,7 +305,7 @@ class TestApi:
         assert (await send(ada, "/api/account/change", **changed)).json["error"] == "conflict"
         assert accounts(site)["fay"].rights.publish == ("orders.#",)
         answer = await send(ada, "/api/account/password", name="fay", password="another")
-        assert answer.json == {"account": "fay", "password": ""}
+        assert answer.json == {"account": "fay", "password": "", "login": ""}
         assert (await send(ada, "/api/account/remove", name="fay")).status == 200
         assert "fay" not in accounts(site)
 
