@@ -142,7 +142,9 @@ def parse_smuid(text: str) -> Smuid:
     """Take an id apart. Raises HeaderRefusal."""
     match = _smuid(text)
     if match is None:
-        raise HeaderRefusal("Smuid", text, "a message id (server/uid)")
+        raise HeaderRefusal(
+            "Smuid", text, "a message id as servers give them, such as alpha.example/019aa5d72900-1-fe"
+        )
     server, birth_ms, boot, counter = match.groups()
     return Smuid(server, int(birth_ms, 16), int(boot, 16), int(counter, 16))
 

@@ -27,6 +27,7 @@ from daemon.frontend import ReturnOutcome, SubscribeOptions
 from plugins.smqp.connection import ConnectionLost, FrameConnection, Pending
 from plugins.smqp.incoming import (
     Delivery,
+    Greeting,
     attributes,
     read_delivery,
     read_greeting,
@@ -43,6 +44,10 @@ from routing.patterns import check_wanted
 
 IDS_PER_FRAME: Final = 2_000  # 20 characters each at most: within a server's limit on header lines
 UNGUARANTEED_MAX: Final = 10_000  # waiting for the program; more are dropped, and counted
+
+
+OTHER_PORT: Final = "is this a port of SMQP, and TLS used exactly where the port has it?"
+"""What is to be looked at where a server speaks something else."""
 
 
 class SubscriptionEnded(Exception):
@@ -81,6 +86,7 @@ class Client:
         connection: the lower half; `connection.lost` is set once it has ended.
         server_ident, suid: who the server is.
         dropped: unguaranteed messages that came faster than the program took them.
+        is_greeted: whether the server has greeted.
     """
 
     def __init__(self, stream: trio.abc.Stream) -> None:
@@ -89,6 +95,7 @@ class Client:
         self.server_ident = ""
         self.suid = ""
         self.dropped = 0
+        self.is_greeted = False
         self.connection = FrameConnection(stream, self._notice)
         self._cmuid_prefix = secrets.token_hex(8)
         self._published = 0
@@ -251,7 +258,8 @@ class Client:
         """Greet and log in, for `connect`. Raises LoginRefused, or ConnectionLost."""
         login = write_login(account, password, channel)  # before all else: nothing that is none is sent
         connection = self.connection
-        greeting = read_greeting(await connection.next_frame())
+        greeting = await self._greeting()
+        self.is_greeted = True
         if not greeting.ready:
             raise ConnectionLost("not-available", greeting.text or greeting.server_ident, greeting.redirect)
         answer = await connection.exchange(Frame("PASS", login))
@@ -271,6 +279,15 @@ class Client:
         self.timeout_s = read_seconds(reply.get("timeout", "0"))
         if "idle" in reply:
             connection.idle_s = read_seconds(reply["idle"])
+
+    async def _greeting(self) -> Greeting:
+        """The server's. Raises ConnectionLost where it is none of SMQP, which speaks first."""
+        try:
+            return read_greeting(await self.connection.next_frame())
+        except Refusal as refusal:
+            raise ConnectionLost("protocol", f"{refusal.text}; {OTHER_PORT}") from None
+        except ConnectionLost as lost:
+            raise ConnectionLost(lost.reason, f"{lost.text} before it had greeted; {OTHER_PORT}") from None
 
     async def _acknowledge(self, command: str, deliveries: Iterable[Delivery], headers: Headers) -> None:
         """Raises the last refusal, after all frames have been answered."""
@@ -376,7 +393,10 @@ async def session(
             with trio.fail_after(timeout_s):
                 await client.log_in(account, password, channel)
         except trio.TooSlowError:
-            raise ConnectionLost("silent", "the server does not answer") from None
+            silent = "the server does not answer"
+            if not client.is_greeted:
+                silent = f"the server has not greeted, as one of SMQP does first; {OTHER_PORT}"
+            raise ConnectionLost("silent", silent) from None
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise ConnectionLost("lost", str(error.__cause__ or "the connection was cut")) from None
         async with trio.open_nursery() as nursery:

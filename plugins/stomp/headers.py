@@ -163,19 +163,22 @@ def read_delay(headers: dict[str, str], wall_ms: Callable[[], int]) -> float:
     """Seconds before which nobody is to get the message of a SEND; 0 for none. Raises HeaderRefusal.
 
     `AMQ_SCHEDULED_DELAY` (ActiveMQ) and `x-delay` (RabbitMQ) say it in ms, `_AMQ_SCHED_DELIVERY` (Artemis)
-    as a Unix time in ms. The longest counts; a year is the longest there is.
+    as a Unix time in ms. The longest counts; `DELAY_MS_MAX` is the longest there is.
     """
     if _ANY_DELAY.isdisjoint(headers):
         return 0.0
-    delay_ms = 0
+    longest_ms = 0
     for name in _DELAYS:
         if name in headers:
             since_ms = wall_ms() if name == "_AMQ_SCHED_DELIVERY" else 0
-            delay_ms = max(delay_ms, _milliseconds(name, headers[name]) - since_ms)
-    if delay_ms > DELAY_MS_MAX:
-        name = next(name for name in _DELAYS if name in headers)
-        raise HeaderRefusal(name, headers[name], "within a year")
-    return delay_ms / 1000
+            delay_ms = _milliseconds(name, headers[name]) - since_ms
+            if delay_ms > DELAY_MS_MAX:
+                until = f", so a time until {DELAY_MS_MAX + since_ms}" if since_ms else ""
+                raise HeaderRefusal(
+                    name, headers[name], f"a delay of at most {DELAY_MS_MAX} ms, 366 days{until}"
+                )
+            longest_ms = max(longest_ms, delay_ms)
+    return longest_ms / 1000
 
 
 def _count_delay(headers: dict[str, str], fields: dict[str, Any], delay_s: float) -> None:

@@ -17,6 +17,7 @@ from routing.sections import write_section_head
 
 FORM_BYTES_MAX: Final = 65_536
 FIELDS_MAX: Final = 50
+TIMEOUT_S_MAX: Final = 1e9
 Fields = Mapping[str, str]
 LISTS: Final = {"messages": "/topic/messages", "dead": "/topic/dead-letters"}
 MODES: Final[dict[str, DeliveryMode]] = {"ONE": "ONE", "ALL": "ALL"}
@@ -161,6 +162,9 @@ def _seconds(text: str) -> float | None:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
-    if not 0 < seconds <= 1e9:
-        raise Refusal(Refusal.BAD_HEADER, f"a timeout is seconds above 0, or INFINITE, and not {text[:40]!r}")
+    if not 0 < seconds <= TIMEOUT_S_MAX:
+        raise Refusal(
+            Refusal.BAD_HEADER,
+            f"a timeout is above 0 and at most {TIMEOUT_S_MAX:,.0f} seconds, or INFINITE: not {text[:40]!r}",
+        )
     return seconds

@@ -23,7 +23,7 @@ from daemon.frontend import (
     TopicStatus,
 )
 from plugins.web.account_api import AccountApi
-from plugins.web.actions import actor
+from plugins.web.actions import TIMEOUT_S_MAX, actor
 from plugins.web.endpoints import ApiMethod, get, openapi, post, taken
 from plugins.web.login import NotAllowed
 from plugins.web.pages import JOURNEY_S, WHOLE_DIGITS_MAX, Pages, is_whole
@@ -213,8 +213,9 @@ class Api:
     async def _set(self, request: Any) -> Any:
         name, by = _needed(request, "name"), actor(request)
         wanted = await taken(request, TopicSettings)
-        if isinstance(wanted.timeout_s, float) and not 0 < wanted.timeout_s <= 1e9:
-            raise Refusal(Refusal.BAD_HEADER, "timeout_s is seconds above 0, INFINITE, or null")
+        if isinstance(wanted.timeout_s, float) and not 0 < wanted.timeout_s <= TIMEOUT_S_MAX:
+            text = f"timeout_s is seconds above 0 and at most {TIMEOUT_S_MAX:,.0f}, INFINITE, or null"
+            raise Refusal(Refusal.BAD_HEADER, text)
         if wanted.delivery is not msgspec.UNSET:
             await self._site.operations.set_delivery(name, wanted.delivery, by)
         if wanted.timeout_s is not msgspec.UNSET:

@@ -60,6 +60,8 @@ def test_what_is_no_smuid_is_refused_by_header_and_value(text: str) -> None:
     with pytest.raises(HeaderRefusal) as refusal:
         parse_smuid(text)
     assert (refusal.value.header, refusal.value.value) == ("Smuid", text)
+    example = refusal.value.expected.rpartition(" ")[2]
+    assert parse_smuid(example).server == "alpha.example"
 
 
 def test_address_comes_apart_as_it_was_made() -> None:

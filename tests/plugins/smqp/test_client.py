@@ -205,21 +205,34 @@ async def test_who_waits_when_the_connection_ends_is_told(
 
 
 @pytest.mark.parametrize(
-    ("greeting", "reason"),
+    ("greeting", "reason", "text"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", Refusal),
-        (b"SMQP 2.0 Ready x\r\n\r\n", Refusal),
-        (b"SMQP 1.0 Busy x\r\n\r\n", Refusal),
-        (b"", ConnectionLost),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "protocol", "this is no SMQP 1.0 server: HTTP/1.1"),
+        (b"ERROR\nmessage:not-logged-in\n\nno login within 10 s\n\0", "protocol", "not with LF alone"),
+        (b"\x15\x03\x03\x00\x02\x02F", "lost", "the server closed the connection before it had greeted"),
+        (b"SMQP 2.0 Ready x\r\n\r\n", "protocol", "this is no SMQP 1.0 server: SMQP 2.0"),
+        (b"SMQP 1.0 Busy x\r\n\r\n", "protocol", "is not a status"),
+        (b"", "lost", "the server closed the connection before it had greeted"),
     ],
 )
 async def test_what_is_no_server_of_this_protocol_is_told_from_one(
-    greeting: bytes, reason: type[ConnectionLost] | type[Refusal]
+    greeting: bytes, reason: str, text: str
 ) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     await theirs.send_all(greeting)
     await theirs.send_eof()
-    with pytest.raises(reason):
+    with pytest.raises(ConnectionLost) as lost:
+        async with session(ours, "ada", "x"):
+            pass
+    assert (lost.value.reason, text in lost.value.text) == (reason, True), lost.value
+    assert lost.value.text.endswith("; is this a port of SMQP, and TLS used exactly where the port has it?")
+
+
+async def test_a_server_that_waits_for_the_client_to_speak_is_none_of_this_protocol(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    ours, _theirs = trio.testing.memory_stream_pair()
+    with pytest.raises(ConnectionLost, match="has not greeted, as one of SMQP does first; is this a port"):
         async with session(ours, "ada", "x"):
             pass
 

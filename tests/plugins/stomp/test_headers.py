@@ -225,6 +225,15 @@ def test_a_delay_is_read_under_the_names_of_three_brokers(headers: dict[str, str
     assert read_delay(headers, lambda: NOW_MS) == delay_s
 
 
+def test_a_delay_that_is_too_long_is_named_with_the_longest_there_is() -> None:
+    with pytest.raises(
+        HeaderRefusal, match="x-delay: '31622400001' is not a delay of at most 31622400000 ms"
+    ):
+        read_delay({"AMQ_SCHEDULED_DELAY": "5", "x-delay": "31622400001"}, lambda: NOW_MS)
+    with pytest.raises(HeaderRefusal, match=f"so a time until {NOW_MS + 31_622_400_000}$"):
+        read_delay({"_AMQ_SCHED_DELIVERY": str(NOW_MS + 31_622_400_001)}, lambda: NOW_MS)
+
+
 @pytest.mark.parametrize("name", ["AMQ_SCHEDULED_DELAY", "x-delay", "_AMQ_SCHED_DELIVERY"])
 @pytest.mark.parametrize("value", ["-1", "soon", "1.5", "", "9" * 13, "9" * 30])
 def test_a_delay_that_is_none_is_refused_by_name(name: str, value: str) -> None:

@@ -96,9 +96,9 @@ class TestTopics:
         [
             ({"name": "no topic"}, "topic"),
             ({"name": "jobs", "content_type": "nothing"}, "Content-Type"),
-            ({"name": "jobs", "timeout": "soon"}, "a timeout is seconds"),
-            ({"name": "jobs", "timeout": "nan"}, "a timeout is seconds"),
-            ({"name": "jobs", "timeout": "-1"}, "a timeout is seconds"),
+            ({"name": "jobs", "timeout": "soon"}, "a timeout is above 0 and at most 1,000,000,000 seconds"),
+            ({"name": "jobs", "timeout": "nan"}, "a timeout is above 0 and at most 1,000,000,000 seconds"),
+            ({"name": "jobs", "timeout": "-1"}, "a timeout is above 0 and at most 1,000,000,000 seconds"),
         ],
     )
     async def test_what_cannot_be_published_is_refused_with_the_reason(
