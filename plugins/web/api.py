@@ -8,6 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from daemon.frontend import (
+    CONFLICT,
     BrowsedMessage,
     DeadLetter,
     Journey,
@@ -51,6 +52,12 @@ class Removed(msgspec.Struct, frozen=True):
     """How many messages went."""
 
     messages: int
+
+
+class Unsubscribed(msgspec.Struct, frozen=True):
+    """How many messages waited for the subscription that has ended."""
+
+    waited: int
 
 
 class Closed(msgspec.Struct, frozen=True):
@@ -106,6 +113,16 @@ class Api:
             post("/api/topic/purge", "Remove all that it holds.", self._purge, Removed, TOPIC),
             post("/api/topic/delete", "Remove it whole.", self._delete, Removed, TOPIC),
             post("/api/topic/remove", "Remove one message, everywhere.", self._remove, Removed, TOPIC, SMUID),
+            post(
+                "/api/topic/unsubscribe",
+                "End a subscription from which no session consumes, with what waits for it alone.",
+                self._unsubscribe,
+                Unsubscribed,
+                ("name", "The topic, or the pattern, that it is to.", True, "string"),
+                ("account", "Whose it is.", True, "string"),
+                ("channel", "Of the login.", True, "string"),
+                ("subscription", "Its name, where it has one.", False, "string"),
+            ),
             post(
                 "/api/topic/replay",
                 "Dead letters go back: one, or those after an id.",
@@ -233,6 +250,25 @@ class Api:
         name, smuid = _needed(request, "name"), _needed(request, "smuid")
         await self._site.operations.remove_message(name, smuid, actor(request))
         return Removed(1)
+
+    async def _unsubscribe(self, request: Any) -> Any:
+        operations = self._site.operations
+        wanted, account, channel = (_needed(request, part) for part in ("name", "account", "channel"))
+        name = request.query_params.get("subscription", "")
+        try:
+            found = await operations.subscription(wanted, account, channel, name)
+        except Refusal as refusal:
+            if refusal.code != Refusal.BAD_LOGIN:
+                raise
+            raise Refusal(Refusal.BAD_COMMAND, refusal.text) from None  # it is not who asks
+        if found is None:
+            text = f"there is no subscription of {account}:{channel}{name and f'/{name}'} to {wanted}"
+            raise Refusal(Refusal.NOT_FOUND, text)
+        if found.sessions:
+            sessions = ", ".join(map(str, found.sessions))
+            raise Refusal(CONFLICT, f"it is consumed from; end that first: sessions {sessions}")
+        by = actor(request)
+        return Unsubscribed(await operations.end_subscription(wanted, account, channel, by, name=name))
 
     async def _replay(self, request: Any) -> Any:
         asked = request.query_params

@@ -326,6 +326,24 @@ class TestApi:
         assert (await program.get("/api/overview")).json["held"] == 1
         assert (await program.request("POST", "/api/topic/purge?name=jobs")).json == {"messages": 1}
 
+    async def test_a_subscription_that_nobody_uses_is_ended(
+        self, site: BrokerSite, program: WebBrowser
+    ) -> None:
+        bob = client(site, "bob")
+        await bob.subscribe("jobs", name="one")
+        await client(site).publish("jobs")
+        path = "/api/topic/unsubscribe?name=jobs&account=bob&channel="
+        used = await program.request("POST", f"{path}desk&subscription=one")
+        assert (used.status, used.json["error"]) == (409, "conflict")
+        assert f"sessions {bob.session.id}" in used.json["text"]
+        bob.session.close()
+        for there_is_none in (f"{path}desk", f"{path}phone&subscription=one"):
+            answer = await program.request("POST", there_is_none)
+            assert (answer.status, answer.json["error"]) == (404, "not-found")
+        done = await program.request("POST", f"{path}desk&subscription=one")
+        assert (done.status, done.json) == (200, {"waited": 1})
+        assert (await program.request("POST", f"{path}desk&subscription=one")).status == 404
+
     async def test_settings_that_are_left_out_stay(self, program: WebBrowser) -> None:
         path = "/api/topic/settings?name=jobs"
         await program.request("POST", path, b'{"delivery": "ONE", "timeout_s": 5.0}')
@@ -348,6 +366,9 @@ class TestApi:
             ("POST", "/api/topic/settings?name=a", b'{"timeout_s": -1}', 400, "bad-header"),
             ("POST", "/api/topic/settings?name=a", b'{"timeout_s": 1e999}', 400, "bad-command"),
             ("POST", "/api/topic/remove?name=a&smuid=x", b"", 400, "bad-header"),
+            ("POST", "/api/topic/unsubscribe?name=a&account=b", b"", 400, "bad-command"),
+            ("POST", "/api/topic/unsubscribe?name=a&account=b%20b&channel=c", b"", 400, "bad-command"),
+            ("POST", "/api/topic/unsubscribe?name=a%20b&account=b&channel=c", b"", 400, "bad-topic"),
             ("POST", "/api/session/close", b"", 400, "bad-command"),
         ],
     )
