@@ -98,7 +98,7 @@ class Grouping:
 
     def is_attended(self, topic: Topic) -> bool:
         """Whether somebody is here who takes messages of mode ONE of a topic."""
-        return any(each.accepts_one and each.attached for each in self._matching.subscribers(topic))
+        return any(self._matching.is_attended(each) for each in self._matching.targets(topic))
 
     def release(
         self,

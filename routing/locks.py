@@ -91,7 +91,7 @@ class Locks:
 
     def let_go(self, whole: Subscription, leaving: Subscription) -> None:
         """Detach one who consumes: what it had received is kept for the subscription, the `whole`."""
-        consumer, leaving.consumer = leaving.consumer, None
+        consumer = leaving.detach()
         assert consumer is not None
         for lock in leaving.locks.values():
             consumer.locks.pop(lock.number, None)
@@ -104,7 +104,7 @@ class Locks:
         self._state.locking.pop(leaving, None)
         if isinstance(leaving, Member):
             whole.received |= leaving.received
-            whole.members.remove(leaving)
+            whole.remove(leaving)
             whole.reach = max(whole.reach, leaving.reach)
             self._state.takers.stop_taking(leaving)
         self._state.release_groups(leaving, whole)

@@ -140,13 +140,13 @@ class Matching:
     def enter(self, subscription: Subscription) -> None:
         """Add a subscription: what comes from now on is due to it."""
         target = subscription.target
-        target.subscriptions[subscription.id] = subscription
+        target.enter(subscription)
         self._changed(target)
 
     def leave(self, subscription: Subscription) -> None:
         """Take out a subscription that has ended."""
         target = subscription.target
-        del target.subscriptions[subscription.id]
+        target.leave(subscription)
         self._changed(target)
 
     def _changed(self, target: Target) -> None:
@@ -245,18 +245,19 @@ class Matching:
 
     def wants(self, target: Target, mode: DeliveryMode) -> bool:
         """Whether anybody subscribes to this very topic or pattern who takes messages of a mode."""
-        subscriptions = target.subscriptions.values()
-        return any(each.accepts_one if mode == "ONE" else each.accepts_all for each in subscriptions)
+        return bool(target.taking_one if mode == "ONE" else target.taking_all)
 
     def is_attended(self, target: Target) -> bool:
         """Whether a session consumes messages of mode ONE from this very topic or pattern."""
-        return any(each.accepts_one and each.attached for each in target.subscriptions.values())
+        return target.attended > 0
+
+    def targets(self, topic: Topic) -> tuple[Target, ...]:
+        """What those subscribe to who get what is published to a topic: it, and patterns."""
+        return (topic, *self.followers(topic).allowed)
 
     def is_taken(self, topic: Topic, mode: DeliveryMode) -> bool:
         """Whether anybody takes messages of a mode of a topic."""
-        return any(
-            each.accepts_one if mode == "ONE" else each.accepts_all for each in self.subscribers(topic)
-        )
+        return any(self.wants(each, mode) for each in self.targets(topic))
 
     def passed_over(self, topic: Topic) -> tuple[Subscription, ...]:
         """The subscriptions of mode ALL that have what comes to a topic by another of their own."""

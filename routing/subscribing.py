@@ -88,10 +88,10 @@ class Subscribing:
         key = subscription.target.name, options.name
         if options.shared:
             member = consumer.subscriptions[key] = Member(subscription, consumer, options)
-            subscription.members.append(member)
+            subscription.add(member)
         else:
             consumer.subscriptions[key] = subscription
-            subscription.consumer = consumer
+            subscription.attach(consumer)
         if not was_attached:
             self._target_changed(subscription.target)
 
@@ -305,7 +305,7 @@ class Subscribing:
                     consumer.locks.pop(lock.number, None)
                 if consumer is not by:
                     state.out.append(Detach(consumer, target, subscription.options.name, reason))
-            each.consumer = None
+            each.detach()
             state.locking.pop(each, None)
             state.takers.stop_taking(each)
             state.release_groups(each)

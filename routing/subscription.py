@@ -98,6 +98,7 @@ class Subscription:
         joining: the tasks that still offer it what its topics keep; it gets nothing until they have ended.
         members: those who share it, whoever got something last behind the others. While there are any they
             have what is locked and received, and it has no consumer itself.
+        counted: what of it counts at its target, as `Target.count` has found it.
     """
 
     __slots__ = (
@@ -106,6 +107,7 @@ class Subscription:
         "acknowledges_all",
         "attempts",
         "consumer",
+        "counted",
         "groups",
         "id",
         "in_time",
@@ -150,6 +152,7 @@ class Subscription:
         self.reach = 1
         self.order: SequenceOrder | None = None
         self.members: list[Member] = []
+        self.counted = 0
         self.set(options)
 
     def set(self, options: SubscribeOptions) -> None:
@@ -162,6 +165,28 @@ class Subscription:
             self.order = None
         elif self.order is None:
             self.order = SequenceOrder()
+        self.target.count(self)
+
+    def attach(self, consumer: Consumer) -> None:
+        """Have a session consume from it."""
+        self.consumer = consumer
+        self.target.count(self)
+
+    def detach(self) -> Consumer | None:
+        """Have nobody consume from it; returns the session that did."""
+        consumer, self.consumer = self.consumer, None
+        self.target.count(self)
+        return consumer
+
+    def add(self, member: "Member") -> None:
+        """Have one more share it."""
+        self.members.append(member)
+        self.target.count(self)
+
+    def remove(self, member: "Member") -> None:
+        """Have one share it no longer."""
+        self.members.remove(member)
+        self.target.count(self)
 
     def joined_after(self, entry: Entry) -> bool:
         """Whether it got the message as a late subscriber, of whom a receipt does not speak."""
@@ -230,16 +255,26 @@ _NO_ANNOTATIONS: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_GRANTS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
+_TAKES_ONE: Final = 1
+_TAKES_ALL: Final = 2
+_ATTENDS: Final = 4
+
+
 class Target:
     """What a subscription is to.
 
+    Who takes its messages is counted, as each that comes or goes asks whether another one is there.
+
     Attributes:
         name: of the topic, or the pattern.
+        subscriptions: by id; for `enter` and `leave` alone to change.
+        taking_one, taking_all: how many of them take messages of that mode.
+        attended: to how many of those that take mode ONE somebody is attached.
         shared: the messages of mode ONE that wait for a subscriber; of a pattern None while nobody needs it.
         takers: subscriptions that may be able to take a message of mode ONE, next first.
     """
 
-    __slots__ = ("name", "subscriptions", "takers")
+    __slots__ = ("attended", "name", "subscriptions", "takers", "taking_all", "taking_one")
 
     shared: PriorityQueue | WaitingQueues[str] | None
 
@@ -247,6 +282,35 @@ class Target:
         self.name = name
         self.subscriptions: dict[int, Subscription] = {}
         self.takers: deque[Subscription] = deque()
+        self.taking_one = self.taking_all = self.attended = 0
+
+    def enter(self, subscription: Subscription) -> None:
+        """Add a subscription."""
+        self.subscriptions[subscription.id] = subscription
+        self.count(subscription)
+
+    def leave(self, subscription: Subscription) -> None:
+        """Take out a subscription that has ended."""
+        del self.subscriptions[subscription.id]
+        self.count(subscription)
+
+    def count(self, subscription: Subscription) -> None:
+        """Count a subscription as it is now, instead of as it was when it was last counted.
+
+        One that is not entered, or is part of one that is shared, does not count.
+        """
+        counts = 0
+        if self.subscriptions.get(subscription.id) is subscription:
+            if subscription.accepts_one:
+                counts = _TAKES_ONE | _ATTENDS if subscription.attached else _TAKES_ONE
+            if subscription.accepts_all:
+                counts |= _TAKES_ALL
+        before = subscription.counted
+        if counts != before:
+            subscription.counted = counts
+            self.taking_one += bool(counts & _TAKES_ONE) - bool(before & _TAKES_ONE)
+            self.taking_all += bool(counts & _TAKES_ALL) - bool(before & _TAKES_ALL)
+            self.attended += bool(counts & _ATTENDS) - bool(before & _ATTENDS)
 
 
 class Pattern(Target):

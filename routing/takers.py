@@ -43,7 +43,7 @@ class Takers:
         for pattern in self._matching.followers(topic).allowed:
             if pattern.shared is None:
                 continue
-            if any(each.attached for each in self._matching.subscribed(pattern)):
+            if self._matching.is_attended(pattern):
                 pattern.shared.note(topic.name, entry)
             else:
                 pattern.shared = None

@@ -58,7 +58,7 @@ class OwnWants:
 
         One session may be about to take the place of another.
         """
-        targets = (topic, *self._matching.followers(topic).allowed)
+        targets = self._matching.targets(topic)
         return any(kind == "ATTACHED" for each in targets for kind, _ in self._wants_of.get(each, ()))
 
     def _wanted(self, target: Target) -> set[Said]:

@@ -316,6 +316,8 @@ class ObservedSite(RuleBasedStateMachine):
             there = {h for s in target.subscriptions.values() for h in (s, *s.members)}
             assert len(target.takers) == len(set(target.takers))
             assert set(target.takers) <= there
+            one = [s for s in target.subscriptions.values() if s.accepts_one]
+            assert (target.taking_one, target.attended) == (len(one), sum(s.attached for s in one))
         assert {entry.topic.name for entry in entries} <= set(state.topics)
         assert state.guaranteed == sum(bool(entry.flags & GUARANTEED) for entry in entries)
         assert set(state.sequenced) <= set(state.entries)

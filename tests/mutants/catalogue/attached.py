@@ -7,6 +7,10 @@ from tests.mutants.mutation import Mutation
 TESTS: Final = "tests/routing/federation/test_ways_to_attached.py"
 IN_NEWS: Final = "tests/routing/federation/test_attached_in_news.py"
 ASKING: Final = "tests/daemon/control/test_enquiring.py"
+COUNTED: Final = (
+    "tests/routing/test_router_takers_counted.py::test_who_takes_what_is_counted_whatever_changes"
+)
+SUBSCRIPTION: Final = "routing/subscription.py"
 WAYS: Final = "routing/federation/ways_of_one.py"
 KNOWN: Final = "routing/federation/known_wants.py"
 
@@ -172,5 +176,33 @@ MUTATIONS: Final = [
         old="self._door.view.is_attended(trace.topic)):",
         new="count):",
         tests=(ASKING,),
+    ),
+    Mutation(
+        name="who has left counts as attached",
+        file=SUBSCRIPTION,
+        old="self.consumer, None\n        self.target.count(self)\n",
+        new="self.consumer, None\n",
+        tests=(COUNTED,),
+    ),
+    Mutation(
+        name="the last one who shared a subscription counts as attached when it has left",
+        file=SUBSCRIPTION,
+        old="self.members.remove(member)\n        self.target.count(self)\n",
+        new="self.members.remove(member)\n",
+        tests=(COUNTED,),
+    ),
+    Mutation(
+        name="who takes another mode now is counted as before",
+        file=SUBSCRIPTION,
+        old="            self.order = SequenceOrder()\n        self.target.count(self)\n",
+        new="            self.order = SequenceOrder()\n",
+        tests=(COUNTED,),
+    ),
+    Mutation(
+        name="a subscription that has ended is counted",
+        file=SUBSCRIPTION,
+        old="        del self.subscriptions[subscription.id]\n        self.count(subscription)\n",
+        new="        del self.subscriptions[subscription.id]\n",
+        tests=(COUNTED,),
     ),
 ]
