@@ -7,6 +7,7 @@
 
 So two never work on one group. Its owner has it until that leaves or lets a lock time out, or had the last
 message of it (`ENDS_GROUP`); what is in hand then is finished or comes back before anybody gets more of it.
+What an owner that leaves had received keeps the group for it, until that ends, or it is back.
 
 Groups are known by name for as long as anything of them is held, so that none holds up another. Of those
 that are idle a topic remembers whose they were, of the `IDLE_MAX` that were used last: one that is forgotten
@@ -39,6 +40,10 @@ class Owner(Protocol):
     """
 
     groups: "OwnedGroups[Any] | None"
+
+    @property
+    def attached(self) -> bool:
+        """Whether anybody consumes from it."""
 
 
 OwnerType = TypeVar("OwnerType", bound=Owner)
@@ -266,9 +271,9 @@ class GroupedQueue(PriorityQueue, Generic[OwnerType]):
 
     def _settle(self, group: Group[OwnerType]) -> None:
         """Something of a group has changed: who may have what is first in it now."""
-        if group.is_ended and not group.out:
+        if group.owner is not None and not group.out and (group.is_ended or not group.owner.attached):
             _own(group, None)
-            group.is_ended = False
+            group.is_ended = group.is_open = False
         first, was_open = group.waiting.peek(), group.is_open
         if first is None:
             group.is_open = False

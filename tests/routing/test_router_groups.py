@@ -226,6 +226,46 @@ def test_what_was_received_stays_and_its_group_with_it(site: Site) -> None:
     assert (first.bodies(), second.bodies(), bob.bodies()) == (["x1", "x2", "x3"], [], [])
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("ends", ["remove", "purge"])
+def test_what_was_received_holds_its_group_no_longer_once_it_has_ended(
+    site: Site, ends: str, restarts: bool
+) -> None:
+    ada = site.login("ada").subscribe("jobs", accepts="ONE", credit=1)
+    eva = site.login("eva")
+    smuid = eva.publish("jobs", "x1", delivery="ONE", group="x")
+    ada.received(ada.one())
+    ada.close()
+    publish(site, "x2")
+    if restarts:
+        site.restart()
+    bob = worker(site, "bob")
+    assert bob.bodies() == []
+    if ends == "remove":
+        site.login("eva").remove("jobs", smuid)
+    else:
+        site.login("eva").purge("jobs")
+    publish(site, "x3")
+    site.wait(0.0)
+    assert bob.bodies() == (["x2", "x3"] if ends == "remove" else ["x3"])
+
+
+def test_what_was_received_holds_its_group_no_longer_once_what_paused_behind_it_is_back(site: Site) -> None:
+    ada = site.login("ada").subscribe("jobs", accepts="ONE", credit=2)
+    eva = site.login("eva")
+    smuid = eva.publish("jobs", "x1", delivery="ONE", group="x")
+    publish(site, "x2", "x3")
+    first, second = ada.take()
+    ada.received(first)
+    ada.give_back(second, delay_s=10.0)
+    ada.close()
+    bob = worker(site, "bob")
+    eva.remove("jobs", smuid)
+    assert bob.bodies() == []
+    site.wait(10.0)
+    assert bob.bodies() == ["x2", "x3"]
+
+
 def test_over_a_restart_order_is_kept(site: Site) -> None:
     publish(site, "x1", "y1", "x2")
     publish(site, "x3", ends_group=True)

@@ -276,6 +276,7 @@ class ObservedSite(RuleBasedStateMachine):
             parked = {lock.entry.id for _, _, lock in self.state.delayed}
             assert group.paused == group.out & parked
             assert group.owner is not None or own
+            assert group.owner is None or group.out or group.owner.attached
             owned = group.owner.groups if group.owner is not None else None
             assert owned is None or group in owned.groups
         for holder in self._holders():

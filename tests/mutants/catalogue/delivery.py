@@ -48,6 +48,26 @@ MUTATIONS = [
         tests=("tests/routing/test_router_groups.py::test_what_was_received_stays_and_its_group_with_it",),
     ),
     Mutation(
+        name="a group stays with who has left when what that had received of it has ended",
+        file="routing/groups.py",
+        old="(group.is_ended or not group.owner.attached)",
+        new="group.is_ended",
+        tests=(
+            "tests/routing/test_router_groups.py"
+            "::test_what_was_received_holds_its_group_no_longer_once_it_has_ended",
+        ),
+    ),
+    Mutation(
+        name="of a group that was kept for who has left nobody is offered the rest",
+        file="routing/groups.py",
+        old="            group.is_ended = group.is_open = False\n",
+        new="            group.is_ended = False\n",
+        tests=(
+            "tests/routing/test_router_groups.py"
+            "::test_what_was_received_holds_its_group_no_longer_once_it_has_ended",
+        ),
+    ),
+    Mutation(
         name="a group leaves a site that is busy with it",
         file="routing/federation/custody.py",
         old="if entry.flags & GROUPED and not",

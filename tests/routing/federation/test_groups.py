@@ -56,3 +56,26 @@ def test_groups_stay_while_another_one_is_there_who_takes_them() -> None:
     federation.pass_time(0.0)
     federation.settle()
     assert not federation.delivered
+
+
+def test_a_group_goes_to_another_site_once_what_somebody_who_left_had_received_of_it_has_ended() -> None:
+    federation = Federation({("alpha", "beta")})
+    federation.settle()
+    ada = federation.subscribe("alpha", "jobs", accepts="ONE", credit=1)
+    for name in ("x1", "x2"):
+        federation.publish("alpha", name, "jobs", delivery="ONE", group="x", depth=2)
+    alpha = federation.routers["alpha"]
+    (_, number), *_ = federation.held["alpha", "x1"]
+    alpha.acknowledging.received(ada, [number], None)
+    close(federation, ada, "jobs")
+    federation.subscribe("beta", "jobs", accepts="ONE", credit=10)
+    federation.pass_time(0.0)
+    federation.settle()
+    assert federation.delivered == {("alpha", "x1"): 1}
+    (received,) = (
+        id for (site, id), sent in federation.messages.items() if (site, sent.name) == ("alpha", "x1")
+    )
+    alpha.topics.remove(federation.now, ada, "jobs", alpha._state.entries[received].smuid("alpha"), None)
+    federation.pass_time(0.0)
+    federation.settle()
+    assert federation.delivered == {("alpha", "x1"): 1, ("beta", "x2"): 1}
