@@ -277,7 +277,8 @@ class Subscribing:
         held = [(each, each.consumer) for each in subscription.holders if each.consumer is not None]
         for _, consumer in held:
             del consumer.subscriptions[target.name, name]
-        self._deliveries.abandon(subscription, [each for each, _ in held], now, "replaced", lost=True)
+        with subscription.taken_over():
+            self._deliveries.abandon(subscription, [each for each, _ in held], now, "replaced", lost=True)
         self._state.out += (Detach(consumer, target, name, "replaced") for _, consumer in held)
 
     def end(

@@ -9,7 +9,8 @@ back or timed out, or in `Subscription.received` once the subscriber has said RE
 """
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -98,6 +99,7 @@ class Subscription:
         joining: the tasks that still offer it what its topics keep; it gets nothing until they have ended.
         members: those who share it, whoever got something last behind the others. While there are any they
             have what is locked and received, and it has no consumer itself.
+        is_taken_over: see `taken_over`.
         counted: what of it counts at its target, as `Target.count` has found it.
     """
 
@@ -111,6 +113,7 @@ class Subscription:
         "groups",
         "id",
         "in_time",
+        "is_taken_over",
         "joining",
         "label",
         "locks",
@@ -152,6 +155,7 @@ class Subscription:
         self.reach = 1
         self.order: SequenceOrder | None = None
         self.members: list[Member] = []
+        self.is_taken_over = False
         self.counted = 0
         self.set(options)
 
@@ -177,6 +181,19 @@ class Subscription:
         consumer, self.consumer = self.consumer, None
         self.target.count(self)
         return consumer
+
+    @contextmanager
+    def taken_over(self) -> Iterator[None]:
+        """Let it pass for attached meanwhile: those who consume from it are detached for the sake of another.
+
+        What comes back from them would leave the site for want of anybody here who takes it.
+        """
+        self.is_taken_over = True
+        try:
+            yield
+        finally:
+            self.is_taken_over = False
+            self.target.count(self)
 
     def add(self, member: "Member") -> None:
         """Have one more share it."""
@@ -215,8 +232,8 @@ class Subscription:
 
     @property
     def attached(self) -> bool:
-        """Whether anybody consumes from it."""
-        return self.consumer is not None or bool(self.members)
+        """Whether anybody consumes from it, or is about to in the place of another."""
+        return self.consumer is not None or bool(self.members) or self.is_taken_over
 
     def next_member(self, had: "Subscription | None" = None) -> "Subscription | None":
         """The next of those who share it and can take one more message now; `had` if only that one can."""

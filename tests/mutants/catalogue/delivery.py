@@ -68,6 +68,25 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="a group leaves a site where one session takes the place of another",
+        file="routing/subscription.py",
+        old="        self.is_taken_over = True\n",
+        new="",
+        tests=(
+            "tests/routing/federation/test_groups.py"
+            "::test_a_group_stays_while_a_session_takes_the_place_of_another",
+        ),
+    ),
+    Mutation(
+        name="a subscription of which one session took the place of another is attached for ever",
+        file="routing/subscription.py",
+        old="            self.is_taken_over = False\n",
+        new="",
+        tests=(
+            "tests/routing/test_router_takers_counted.py::test_who_takes_what_is_counted_whatever_changes",
+        ),
+    ),
+    Mutation(
         name="a group leaves a site that is busy with it",
         file="routing/federation/custody.py",
         old="if entry.flags & GROUPED and not",

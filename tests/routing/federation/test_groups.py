@@ -58,6 +58,21 @@ def test_groups_stay_while_another_one_is_there_who_takes_them() -> None:
     assert not federation.delivered
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_group_stays_while_a_session_takes_the_place_of_another(shared: bool) -> None:
+    federation = Federation({("alpha", "beta")})
+    federation.settle()
+    federation.subscribe("alpha", "jobs", credit=1, shared=shared)
+    for name in ("x1", "x2", "x3"):
+        federation.publish("alpha", name, "jobs", delivery="ONE", group="x", depth=2)
+    federation.subscribe("beta", "jobs", accepts="ONE", credit=10)
+    federation.settle()
+    federation.subscribe("alpha", "jobs", credit=2)
+    federation.pass_time(0.0)
+    federation.settle()
+    assert federation.delivered == {("alpha", "x1"): 2, ("alpha", "x2"): 1}
+
+
 def test_a_group_goes_to_another_site_once_what_somebody_who_left_had_received_of_it_has_ended() -> None:
     federation = Federation({("alpha", "beta")})
     federation.settle()
