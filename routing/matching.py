@@ -61,6 +61,7 @@ class Matching:
         begun: told of the name of each topic that begins to be there.
 
     Attributes:
+        by_owner: all subscriptions, by what they are to, their owners and their names.
         topics: by name; those on which nothing hangs are forgotten.
         forgotten: what went through those.
     """
@@ -80,6 +81,7 @@ class Matching:
         self._listed = TopicTree()
         self._followed: dict[str, Topic] = {}  # forgotten, and soon there again
         self._changes = 0
+        self.by_owner: dict[tuple[str, str, str], Subscription] = {}
 
     # -- topics, patterns and subscriptions -------------------------------------------------------
 
@@ -140,12 +142,14 @@ class Matching:
     def enter(self, subscription: Subscription) -> None:
         """Add a subscription: what comes from now on is due to it."""
         target = subscription.target
+        self.by_owner[target.name, *_key(subscription)] = subscription
         target.enter(subscription)
         self._changed(target)
 
     def leave(self, subscription: Subscription) -> None:
         """Take out a subscription that has ended."""
         target = subscription.target
+        del self.by_owner[target.name, *_key(subscription)]
         target.leave(subscription)
         self._changed(target)
 
@@ -304,11 +308,14 @@ class Matching:
 
     def is_had_by_another(self, subscription: Subscription, topic: Topic) -> bool:
         """Whether another one of the same account, channel and name has what a topic keeps."""
-        key = _key(subscription)
-        return any(
-            each is not subscription and each.accepts_all and _key(each) == key
-            for each in self.subscribers(topic)
-        )
+        owner, name = _key(subscription)
+        for target in self.targets(topic):
+            found = self.by_owner.get((target.name, owner, name))
+            if found is None or found is subscription or not found.accepts_all:
+                continue
+            if found.target is target:  # and not to the same pattern as another account
+                return True
+        return False
 
     def list_topic(self, topic: Topic) -> None:
         """Have patterns find what a topic has waiting."""

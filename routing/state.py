@@ -129,7 +129,7 @@ class SiteState:
         self.entries: dict[int, Entry] = {}
         self.is_by_age = True
         self.subscriptions: dict[int, Subscription] = {}
-        self.by_owner: dict[tuple[str, str, str], Subscription] = {}
+        self.by_owner = self.matching.by_owner
         self.sequenced: dict[int, tuple[str, int]] = {}
         self.deadlines = Deadlines()
         self.delays = Deadlines(SLOT_MIN_S)

@@ -109,11 +109,9 @@ class Subscribing:
 
     def enter(self, subscription: Subscription) -> None:
         """Make a subscription known."""
-        state, target, name = self._state, subscription.target, subscription.options.name
-        state.subscriptions[subscription.id] = subscription
-        state.by_owner[target.name, subscription.owner, name] = subscription
-        state.matching.enter(subscription)
-        self._target_changed(target)
+        self._state.subscriptions[subscription.id] = subscription
+        self._state.matching.enter(subscription)
+        self._target_changed(subscription.target)
 
     def _change(self, subscription: Subscription, options: SubscribeOptions, now: float) -> None:
         if options == subscription.options:
@@ -311,7 +309,6 @@ class Subscribing:
             state.takers.stop_taking(each)
             state.release_groups(each)
         del state.subscriptions[subscription.id]
-        del state.by_owner[target.name, subscription.owner, subscription.options.name]
         state.matching.leave(subscription)
         self._target_changed(target)
         state.ordering.pop(subscription.id, None)

@@ -21,6 +21,7 @@ def subscription(
     matching: Matching, target: Target, id: int, since: int = 0, **options: object
 ) -> Subscription:
     """One that somebody consumes from."""
+    options = {"name": str(id), **options}
     made = Subscription(id, target, "ada:desk@a.example", SubscribeOptions(**options), since, 0.0)  # type: ignore[arg-type] # its fields
     made.consumer = Consumer(None, "ada", "desk")
     matching.enter(made)

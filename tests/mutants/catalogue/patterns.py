@@ -159,4 +159,14 @@ MUTATIONS = [
         new="False",
         tests=("tests/routing/federation/test_patterns.py::test_a_peer_wants_no_more_patterns_than_it_may",),
     ),
+    Mutation(
+        name="what is kept comes twice to who joins by a second subscription",
+        file="routing/matching.py",
+        old="            if found.target is target:",
+        new="            if not found.target:",
+        tests=(
+            "tests/routing/test_router_patterns.py"
+            "::test_a_message_that_two_of_ones_own_take_comes_once_also_after_a_restart",
+        ),
+    ),
 ]
