@@ -216,7 +216,7 @@ class Receipts:
         self._asked.pop(query, None)
         self._state.asked_of.pop(query, None)
 
-    def heard(self, peer: str, query: int, due: int, have: int, now: float, *, closed: bool) -> None:
+    def heard(self, now: float, peer: str, query: int, due: int, have: int, *, closed: bool) -> None:
         """Take a peer's answer: how many have the message there and beyond. Its last word is kept.
 
         Raises Refusal for counts that cannot be. They are not taken, and what the peer said before stands;
@@ -338,7 +338,7 @@ class Receipts:
             self._state.out.append(DiscardAnswer(peer, query))
         for query in [query for query, asked in self._state.asked_of.items() if asked == peer]:
             if (receipt := self._asked.get(query)) is not None:
-                self.heard(peer, query, *receipt.children.get(query, (0, 0)), now, closed=True)
+                self.heard(now, peer, query, *receipt.children.get(query, (0, 0)), closed=True)
 
     def withdraw(self, entry: Entry) -> None:
         """Forget the receipt of a message that could not be stored."""

@@ -52,8 +52,8 @@ class Router:
         bounds: what may be held of an account; asked again by `reconfigure`.
 
     Attributes:
-        publishing, subscribing, acknowledging, deliveries, topics, federation, timing, setting_aside: the
-            parts, whose methods are the inputs.
+        publishing, subscribing, acknowledging, deliveries, topics, receipts, federation, timing,
+            setting_aside: the parts, whose methods are the inputs.
         view, room: what may be read; of the federation `federation.outlook`.
     """
 
@@ -82,30 +82,30 @@ class Router:
             bounds,
             lambda name: self.federation.telling.topic_begun(name),
         )
-        self._receipts = Receipts(
+        self.receipts = Receipts(
             state,
             lambda receipt, now: self.publishing.send_receipt(receipt, now),
             lambda smuid, due, have: self.federation.forwarding.note_counts(smuid, due, have),
         )
-        self._lifecycle = life = Lifecycle(state, self._receipts)
+        self._lifecycle = life = Lifecycle(state, self.receipts)
         self.deliveries = Deliveries(state, life, lambda entry: self.federation.custody.hand_over(entry))
         self.setting_aside = self.deliveries.setting_aside
         self.acknowledging = Acknowledgements(state, life, self.deliveries)
-        self.federation = Federation(state, life, self.deliveries, self._receipts, recall)
+        self.federation = Federation(state, life, self.deliveries, self.receipts, recall)
         steps = Steps(state)
-        self.subscribing = Subscribing(state, life, self.deliveries, steps, self.federation.target_changed)
+        self.subscribing = Subscribing(state, life, self.deliveries, steps, self.federation.own_wants.changed)
         self.room = Room(state)
         self.publishing = Publishing(
-            state, life, self.deliveries, self._receipts, self.federation, self.room, wall_ms
+            state, life, self.deliveries, self.receipts, self.federation, self.room, wall_ms
         )
         self.topics = Topics(state, self.deliveries, self.subscribing, self.federation, steps)
-        self.timing = Timing(state, self.deliveries, self._receipts, steps, self.federation)
+        self.timing = Timing(state, self.deliveries, self.receipts, steps, self.federation)
         self.view = SiteView(state)
 
     def take(self) -> list[Decision]:
         """The decisions since the last call, in order."""
         try:
-            self.federation.tell_interest()
+            self.federation.wanting.tell()
         except Exception as error:  # it is told with the next, or with the next link
             self._state.mishap("what peers are told of interest", error)
         try:
@@ -117,7 +117,7 @@ class Router:
 
     def restore(self, now: float) -> Restore:
         """Rebuild what the store holds; only before any other input."""
-        parts = (self._state, self._lifecycle, self.subscribing, self._receipts, self.federation)
+        parts = (self._state, self._lifecycle, self.subscribing, self.receipts, self.federation)
         return Restore(*parts, self.setting_aside, now)
 
     def end_input(self) -> None:
@@ -171,7 +171,7 @@ class Router:
         """Undo the publishing of a message that could not be stored; the broker refuses its publisher."""
         self._state.publications.forget(publisher, cmuid)
         if not entry.flags & GONE:
-            self._receipts.withdraw(entry)
+            self.receipts.withdraw(entry)
             self.deliveries.drop(entry, now, "store failed")
 
     def buried(self, bury: Bury, message: Message, now: float) -> None:

@@ -109,7 +109,7 @@ def _untake(router: Router, every: list[Decision], now: float) -> Undone:
             smuids.add(smuid)
             undone.messages.add(stored.entry.id)
             left_s[id(answer)] = max(stored.entry.deadline - now, 0.0)
-            federation.not_held(stored.entry, answer.arrival, before.get(smuid), now)
+            federation.arriving.not_held(stored.entry, answer.arrival, before.get(smuid), now)
         for d in decided:
             if isinstance(d, AcknowledgeUnit) and d.arrival is not None and d.arrival.message.smuid in smuids:
                 arrival = d.arrival
@@ -125,5 +125,5 @@ def _untake(router: Router, every: list[Decision], now: float) -> Undone:
     for d in every:
         if isinstance(d, (StoreAnswer, TellReceipt)) and (d.peer, d.query) in asked:
             undone.decisions.add(id(d))
-            federation.not_answered(d.peer, d.query)
+            router.receipts.not_answered(d.peer, d.query)
     return undone

@@ -50,8 +50,8 @@ class Arriving:
         self._deliveries = deliveries
         self._receipts = receipts
 
-    def arrive(self, arrival: Arrival, now: float) -> None:
-        """Decide over one copy; the peer is always answered."""
+    def arrive(self, now: float, arrival: Arrival) -> None:
+        """Take a copy that a peer has sent, or not; the peer is always answered."""
         self._decide(arrival, now)
         for query in arrival.earlier:
             self._answer_unless_engaged(arrival.peer, query)

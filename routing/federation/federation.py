@@ -1,6 +1,6 @@
 """The router's side of all links: what peers say comes in here, what they are told goes out as decisions."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from routing import copy_events
 from routing.decisions import Refused
@@ -32,17 +32,14 @@ from routing.federation.words import DestinationWords
 from routing.lifecycle import Lifecycle
 from routing.message import DEPTH_UNLIMITED
 from routing.names import parse_address
-from routing.peering.copies import UNKNOWN, Answered, Arrival, Copy, Forward, Open, PeerRules, Seen, UnitId
+from routing.peering.copies import UNKNOWN, Answered, Copy, Forward, Open, PeerRules, Seen, UnitId
 from routing.peering.decisions import (
     AcknowledgeUnit,
-    DestinationsWord,
     StoreCopy,
 )
-from routing.peering.wants import InterestChange
 from routing.queue import ONE, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
-from routing.subscription import Target
 
 
 class Federation:
@@ -72,8 +69,8 @@ class Federation:
             lambda: self.topology.up_changed(),
             lambda: self.topology.wants_changed(),
             lambda peer, site: self.telling.refusal_changed(peer, site),
-            lambda site, is_doubted: self._wanting.forgetting(site, is_doubted),
-            lambda name: self._wanting.settled(name),
+            lambda site, is_doubted: self.wanting.forgetting(site, is_doubted),
+            lambda name: self.wanting.settled(name),
         )
         self.known_wants = spreading.wants
         self.topology = Topology(state.server, peers, spreading.known, self.known_wants, spreading.doubted)
@@ -103,7 +100,7 @@ class Federation:
         self.destinations = Destinations(
             state, self.forwarding, self.topology, self._itineraries, self._words, turns, self._assigning
         )
-        self._heard = DestinationsHeard(
+        self.destinations_heard = DestinationsHeard(
             self.forwarding.peers,
             lifecycle,
             receipts,
@@ -126,13 +123,13 @@ class Federation:
         self.counting = Counting(
             state, self.forwarding, receipts, self.topology, self.destinations.seen_through
         )
-        self._own_wants = OwnWants(state.matching, self.interest, self.spreading)
+        self.own_wants = OwnWants(state.matching, self.interest, self.spreading)
         ways_of_one = WaysOfOne(
             peers,
             state.matching,
             self.interest,
             nearest,
-            self._own_wants,
+            self.own_wants,
             spreading.still_says,
             spreading.tells_attached,
         )
@@ -144,7 +141,7 @@ class Federation:
             ways_of_one,
             state.crossing,
             self.spreading,
-            self._own_wants,
+            self.own_wants,
             Assignments(state.server, self._itineraries, self.topology, self.spreading.known),
         )
         self.custody = Custody(
@@ -159,7 +156,7 @@ class Federation:
             self.destinations,
             self.custody,
         )
-        self._wanting = Wanting(
+        self.wanting = Wanting(
             state,
             peers,
             spreading,
@@ -171,7 +168,7 @@ class Federation:
             pulling,
         )
         self.removing = Removing(state, self.forwarding, deliveries)
-        self._arriving = Arriving(state, lifecycle, self.forwarding, self.destinations, deliveries, receipts)
+        self.arriving = Arriving(state, lifecycle, self.forwarding, self.destinations, deliveries, receipts)
 
     # -- links ------------------------------------------------------------------------------------
 
@@ -189,7 +186,7 @@ class Federation:
         """Forget a peer: nothing is kept for it any more, and nothing waits for its link."""
         if self.forwarding.peers.pop(name, None) is None:
             return
-        self._wanting.peer_removed(name)
+        self.wanting.peer_removed(name)
         self.spreading.peer_removed(name)
         self.rerouting.peer_removed(name)
         self.forwarding.link_down(name)
@@ -244,7 +241,7 @@ class Federation:
             earlier = tuple(forward.earlier)
             self.acknowledged(now, name, copy.entry.id, Answered("denied"))
             for query in (*earlier, forward.query):
-                self._receipts.heard(name, query, 0, 0, now, closed=True)
+                self._receipts.heard(now, name, query, 0, 0, closed=True)
         copy.forwards.pop(name, None)
         copy.kept_back.pop(name, None)
         self._crossing.weigh(copy.entry)
@@ -279,7 +276,7 @@ class Federation:
         peer.knows_counts = knows_counts
         self.topology.up_changed()
         peer.wants_from_news = wants_from_news and knows_news
-        self._wanting.link_up(peer, knows_patterns=knows_patterns)
+        self.wanting.link_up(peer, knows_patterns=knows_patterns)
         self.removing.link_up(peer, restarted=restarted)
         self.spreading.link_up(name, knows_news=knows_news)
         self._receipts.repeat(name)
@@ -298,13 +295,9 @@ class Federation:
         if peer is not None:
             peer.up = False
             self.forwarding.link_down(name)
-            self._wanting.link_down(name)
+            self.wanting.link_down(name)
             self.spreading.link_down(name)
             self.topology.up_changed()
-
-    def tell_interest(self) -> None:
-        """See `Wanting`."""
-        self._wanting.tell()
 
     def see_to_destinations(self) -> None:
         """See that copies are on their way to all destinations, and tell peers of those that have them."""
@@ -313,18 +306,6 @@ class Federation:
         self.counting.reconsider()
 
     # -- what peers say ---------------------------------------------------------------------------
-
-    def arrive(self, now: float, arrival: Arrival) -> None:
-        """Take a copy that a peer has sent; with a unit it is always acknowledged."""
-        self._arriving.arrive(arrival, now)
-
-    def not_held(self, entry: Entry, arrival: Arrival, before: Seen | None, now: float) -> None:
-        """See `Arriving`."""
-        self._arriving.not_held(entry, arrival, before, now)
-
-    def not_answered(self, peer: str, query: int) -> None:
-        """See `Receipts`."""
-        self._receipts.not_answered(peer, query)
 
     def acknowledged(self, now: float, peer: str, entry_id: int, answered: Answered) -> None:
         """Note what a peer has answered for a copy that it was sent."""
@@ -349,24 +330,6 @@ class Federation:
     def heard(self, peer: str, unit: UnitId, refusal: str = "") -> None:
         """Acknowledge what a peer has told, once it is on disk; `refusal`: why it is not taken."""
         self._state.out.append(AcknowledgeUnit(peer, unit, "denied" if refusal else "accepted", refusal))
-
-    def answer_arrived(self, peer: str, query: int) -> None:
-        """Forget the last answer to a peer's question: the peer has it on disk."""
-        self._receipts.answered(peer, query)
-
-    def hear_interest(self, name: str, told: Collection[InterestChange], *, whole: bool) -> int:
-        """See `Wanting`."""
-        return self._wanting.hear(name, told, whole=whole)
-
-    def hear_receipt(self, now: float, peer: str, query: int, due: int, have: int, *, closed: bool) -> None:
-        """Note how many have a message at a peer and beyond. Raises Refusal for counts that cannot be."""
-        self._receipts.heard(peer, query, due, have, now, closed=closed)
-
-    def hear_destinations(
-        self, now: float, peer: str, word: DestinationsWord, sites: Mapping[str, list[str]]
-    ) -> None:
-        """See `DestinationsHeard`."""
-        self._heard.hear(peer, word, sites, now)
 
     def restore_copy(
         self,
@@ -418,7 +381,3 @@ class Federation:
         if not entry.topic.is_system:
             return depth
         return DEPTH_UNLIMITED if parse_address(entry.topic.name).server != self._state.server else 0
-
-    def target_changed(self, target: Target) -> None:
-        """Look what is wanted of a topic or pattern, as subscriptions to it or their rights have changed."""
-        self._own_wants.changed(target)

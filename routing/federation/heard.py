@@ -36,7 +36,7 @@ class DestinationsHeard:
         self._assigning = assigning
         self._words = words
 
-    def hear(self, peer: str, word: DestinationsWord, told: Mapping[str, list[str]], now: float) -> None:
+    def hear(self, now: float, peer: str, word: DestinationsWord, told: Mapping[str, list[str]]) -> None:
         """Take what a peer says of destinations. Raises Refusal where it makes no sense."""
         if len(told) > TOLD_MAX or max(map(len, told.values()), default=0) > SEEN_TO_MAX:
             raise Refusal(Refusal.TOO_MANY, f"destinations of more than {TOLD_MAX} messages, or too many")

@@ -123,7 +123,7 @@ class Played:
             names = target.allowed if isinstance(target, Pattern) else [target.name]
             counts = {"ONE": target.taking_one, "ALL": target.taking_all, "ATTACHED": target.attended}
             wants |= {(kind, name) for kind, count in counts.items() if count for name in names}
-        assert set(self.site.router.federation._own_wants._count) == wants
+        assert set(self.site.router.federation.own_wants._count) == wants
 
 
 @given(st.lists(steps, min_size=10, max_size=40))

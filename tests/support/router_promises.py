@@ -302,7 +302,7 @@ class ObservedSite(RuleBasedStateMachine):
 
     @invariant()
     def receipts_are_pending_until_they_are_told(self) -> None:
-        pending = self.router._receipts._pending
+        pending = self.router.receipts._pending
         assert set(pending) == self.oracle.pending_receipts()
 
     @invariant()
@@ -336,7 +336,7 @@ class ObservedSite(RuleBasedStateMachine):
 
     @invariant()
     def time_is_kept(self) -> None:
-        assert self.router.wake_at <= min(self.state.next_wake(), self.router._receipts.next_wake())
+        assert self.router.wake_at <= min(self.state.next_wake(), self.router.receipts.next_wake())
 
     @invariant()
     def nothing_unguaranteed_is_stored(self) -> None:

@@ -263,19 +263,20 @@ class Federation:
         match unit:
             case (_, Arrival() as arrival):
                 assert forged(one, arrival.hops, arrival.message, arrival.mode) is None
-                federation.arrive(self.now, arrival)
+                federation.arriving.arrive(self.now, arrival)
             case AcknowledgeUnit(unit=unit, outcome=outcome):
                 federation.acknowledged(self.now, one, unit.number, Answered(outcome))
             case TellInterest(changes=changes, whole=whole):
                 self.interest_carried += ((one, other, change) for change in changes)
-                federation.hear_interest(one, changes, whole=whole)
+                federation.wanting.hear(one, changes, whole=whole)
             case TellReceipt():
-                federation.hear_receipt(self.now, one, unit.query, unit.due, unit.have, closed=unit.closed)
+                receipts = self.routers[other].receipts
+                receipts.heard(self.now, one, unit.query, unit.due, unit.have, closed=unit.closed)
             case TellCounts(told=told):
                 check_counts(told, one)
                 federation.counting.hear(self.now, one, told)
             case TellDestinations(word=word, sites=sites):
-                federation.hear_destinations(self.now, one, word, sites)
+                federation.destinations_heard.hear(self.now, one, word, sites)
             case TellRemoved():
                 federation.removing.hear(self.now, one, unit.smuid, unit.topic)
             case TellKnownNews(has=has):

@@ -114,7 +114,7 @@ class Alpha:
 async def test_what_was_decided_before_a_link_came_up_goes_over_it_once_and_in_order() -> None:
     alpha = Alpha()
     alpha.link_up()
-    alpha.router.federation.hear_interest("beta", BETA_WANTS, whole=True)
+    alpha.router.federation.wanting.hear("beta", BETA_WANTS, whole=True)
     alpha.carry_out(alpha.router.take())
     alpha.link_down()
     alpha.publish("first")
@@ -131,7 +131,7 @@ async def test_what_was_decided_before_a_link_came_up_goes_over_it_once_and_in_o
 async def test_a_message_of_high_priority_goes_in_a_lane_of_its_own() -> None:
     alpha = Alpha()
     alpha.link_up()
-    alpha.router.federation.hear_interest("beta", BETA_WANTS, whole=True)
+    alpha.router.federation.wanting.hear("beta", BETA_WANTS, whole=True)
     alpha.carry_out(alpha.router.take())
     for priority in (0, URGENT_PRIORITY - 1, URGENT_PRIORITY, 9):
         alpha.publish(str(priority), priority=priority)
@@ -142,7 +142,7 @@ async def test_a_message_of_high_priority_goes_in_a_lane_of_its_own() -> None:
 async def test_a_link_that_was_lost_and_found_meanwhile_begins_anew() -> None:
     alpha = Alpha()
     alpha.link_up()
-    alpha.router.federation.hear_interest("beta", BETA_WANTS, whole=True)
+    alpha.router.federation.wanting.hear("beta", BETA_WANTS, whole=True)
     alpha.publish("first")
     on_its_way_to_the_disk = alpha.router.take()
     alpha.link_down()
@@ -203,7 +203,7 @@ async def test_a_peer_that_says_nonsense_is_told_what_this_site_logs(
 ) -> None:
     alpha = Alpha()
     alpha.link_up()
-    alpha.router.federation.hear_interest("beta", BETA_WANTS, whole=True)
+    alpha.router.federation.wanting.hear("beta", BETA_WANTS, whole=True)
     alpha.publish("m", receipt="ALL")
     control = Control(
         kind=kind, payload=payload.replace(b'"query":1', b'"query":%d' % alpha.question), number=1
@@ -232,7 +232,7 @@ async def test_what_waits_and_meets_an_error_ends_the_link_and_goes_over_the_nex
     alpha.links.end = lambda peer, reason: ended.append(peer)  # type: ignore[attr-defined] # no other test needs it
     nursery.start_soon(alpha.federating.run)
     alpha.link_up()
-    alpha.router.federation.hear_interest("beta", BETA_WANTS, whole=True)
+    alpha.router.federation.wanting.hear("beta", BETA_WANTS, whole=True)
     alpha.carry_out(alpha.router.take())
     alpha.publish("first")
     decided = alpha.router.take()

@@ -182,7 +182,7 @@ async def test_who_had_a_message_without_a_question_is_counted_though_that_comes
                 )
             )
             if query:
-                assert router._receipts.answers == {"beta": {query: (1, 1)}}
+                assert router.receipts.answers == {"beta": {query: (1, 1)}}
             else:
                 assert await reader.take() == "rain"
                 await alpha.idle()
@@ -200,7 +200,7 @@ async def test_after_a_restart_only_the_peer_that_was_asked_answers_for_its_part
         router = alpha.broker._router
         [(question, asked)] = router._state.asked_of.items()
         assert asked == "beta"
-        router.federation.hear_receipt(0.0, "gamma", question, 9, 9, closed=True)
+        router.receipts.heard(0.0, "gamma", question, 9, 9, closed=True)
         assert router._state.asked_of == {question: "beta"}
-        router.federation.hear_receipt(0.0, "beta", question, 1, 1, closed=True)
+        router.receipts.heard(0.0, "beta", question, 1, 1, closed=True)
         assert router._state.asked_of == {}

@@ -121,7 +121,7 @@ MUTATIONS = [
     Mutation(
         name="a copy that found no room is taken for one that came",
         file="daemon/broker/giving_way.py",
-        old="federation.not_held(stored.entry, answer.arrival, before.get(smuid), now)",
+        old="federation.arriving.not_held(stored.entry, answer.arrival, before.get(smuid), now)",
         new="pass",
         tests=(
             "tests/daemon/broker/test_giving_way.py::test_a_copy_that_finds_no_room_stays_the_peers_and_holds_up_nobody[ALL]",

@@ -112,8 +112,8 @@ MUTATIONS = [
     Mutation(
         name="a peer takes what could not be stored for heard",
         file="routing/door.py",
-        old="self._untimed(federation.hear_interest, end_input=_goes_on)",
-        new="self._untimed(federation.hear_interest)",
+        old="self._untimed(federation.wanting.hear, end_input=_goes_on)",
+        new="self._untimed(federation.wanting.hear)",
         tests=(
             "tests/daemon/broker/test_taking_apart.py::"
             "test_the_link_ends_over_which_a_peer_told_what_cannot_be_stored",

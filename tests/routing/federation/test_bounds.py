@@ -40,7 +40,7 @@ def test_unknown_headers_of_copies_count_in_the_memory_of_unguaranteed_messages(
             timeout_left_s=None,
             query=0,
         )
-        router.federation.arrive(0.0, arrival)
+        router.federation.arriving.arrive(0.0, arrival)
     assert [entry.smuid("a") for entry in router._state.entries.values()] == [smuid(3)]
     dropped = [one for one in router.take() if isinstance(one, Record) and one.event == "dropped"]
     assert [one.entry.smuid("a") for one in dropped] == [smuid(1), smuid(2)]
@@ -64,7 +64,7 @@ def test_receipts_that_are_told_leave_nothing_behind() -> None:
         federation.settle()
         federation.commit("b", str(number))
         federation.settle()
-    receipts = federation.routers["a"]._receipts
+    receipts = federation.routers["a"].receipts
     assert not receipts._pending
     assert len(receipts._ends) < 2_000
 
@@ -94,10 +94,10 @@ def test_a_peer_that_wants_too_much_is_heard_as_far_as_there_is_room(
 def test_a_distance_that_no_site_has_is_not_heard_nor_stored() -> None:
     router = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000)
     router.federation.set_peer("b", PeerRules())
-    assert router.federation.hear_interest("b", wants("known", distance=3), whole=True) == 0
+    assert router.federation.wanting.hear("b", wants("known", distance=3), whole=True) == 0
     for distance in (-1, -(2**63), DISTANCE_MAX, 2**63):
         changes = wants("known", *(f"new.{number}" for number in range(10)), distance=distance)
-        assert router.federation.hear_interest("b", changes, whole=False) == len(changes)
+        assert router.federation.wanting.hear("b", changes, whole=False) == len(changes)
     _, *stored = [one.changes for one in router.take() if isinstance(one, StoreInterest)]
     assert stored == [[]] * 4
     assert router.federation.interest.heard[("ALL", "known")] == {"b": 3}
@@ -107,9 +107,9 @@ def test_of_answers_that_a_peer_does_not_take_the_newest_are_kept(monkeypatch: p
     monkeypatch.setattr(receipts, "ANSWERS_MAX", 3)
     router = Router("a", 1, SETTINGS, lambda: 1_700_000_000_000)
     for query in range(1, 6):
-        router._receipts.answer("b", query, 0, 0)
-    router._receipts.answer("c", 1, 0, 0)
-    kept = {peer: list(answers) for peer, answers in router._receipts.answers.items()}
+        router.receipts.answer("b", query, 0, 0)
+    router.receipts.answer("c", 1, 0, 0)
+    kept = {peer: list(answers) for peer, answers in router.receipts.answers.items()}
     assert kept == {"b": [3, 4, 5], "c": [1]}
     assert [one.query for one in router.take() if isinstance(one, DiscardAnswer)] == [1, 2]
 
@@ -119,6 +119,6 @@ def test_what_no_topic_or_server_can_be_called_is_not_heard_nor_stored() -> None
     router.federation.set_peer("b", PeerRules())
     nothing = [*wants("", "a b", "x" * 256), InterestChange("SERVER", "B b", 0)]
     good = [*wants("weather"), InterestChange("SERVER", "b", 0)]
-    assert router.federation.hear_interest("b", [*nothing, *good], whole=True) == len(nothing)
+    assert router.federation.wanting.hear("b", [*nothing, *good], whole=True) == len(nothing)
     [stored] = [one for one in router.take() if isinstance(one, StoreInterest)]
     assert stored.changes == good

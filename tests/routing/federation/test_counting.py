@@ -108,8 +108,8 @@ def test_what_was_counted_is_remembered_where_the_next_site_has_it_on_disk_and_i
     federation.cut("o", "a")
     federation.commit("t", "m")
     federation.settle()
-    [query] = federation.routers["t"]._receipts.answers["a"]
-    federation.routers["t"].federation.answer_arrived("a", query)
+    [query] = federation.routers["t"].receipts.answers["a"]
+    federation.routers["t"].receipts.answered("a", query)
     lose(federation, ("a", "t"))
     ticked(federation, counting.AFTER_S)
     assert federation.receipts == ["1/1"]

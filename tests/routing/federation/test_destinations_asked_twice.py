@@ -50,7 +50,7 @@ def test_that_a_peer_asks_no_more_may_be_older_than_the_last_time_that_it_has_as
     sites.bulk["p", "c"].append(asked)
     sites.settle()
     [copy] = sites.routers["c"].federation.outlook.copies.values()
-    sites.routers["c"].federation.hear_destinations(sites.now, "p", word, {copy.smuid: ["t"]})
+    sites.routers["c"].federation.destinations_heard.hear(sites.now, "p", word, {copy.smuid: ["t"]})
     sites.take("c")
     sites.join("c", "t")
     sites.settle()

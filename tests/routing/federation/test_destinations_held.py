@@ -205,7 +205,7 @@ def test_it_counts_again_once_the_peer_has_it_no_more() -> None:
     sites.cut("a", "b")
     sites.join("a", "b")
     [entry] = sites.routers["a"]._state.entries.values()
-    sites.routers["a"].federation.hear_destinations(sites.now, "b", "again", {entry.smuid("a"): ["x"]})
+    sites.routers["a"].federation.destinations_heard.hear(sites.now, "b", "again", {entry.smuid("a"): ["x"]})
     sites.take("a")
     assert held_of(sites) == (1, 1)
     after(sites, 3.0)

@@ -47,7 +47,7 @@ class Lying(Federation):
             query=0,
             destinations=sites,
         )
-        self.routers["r"].federation.arrive(self.now, arrival)
+        self.routers["r"].federation.arriving.arrive(self.now, arrival)
         self.take("r")
 
     def finish(self) -> None:
@@ -75,7 +75,7 @@ def test_who_asks_for_a_site_and_says_that_it_has_it_speaks_for_no_other_who_ask
     sites = Lying(receipt)
     sites.send(HOPS, "r", "v")
     told = {sites.message.smuid: ["v"]}
-    sites.routers["r"].federation.hear_destinations(sites.now, "m", "arrived", told)
+    sites.routers["r"].federation.destinations_heard.hear(sites.now, "m", "arrived", told)
     sites.take("r")
     sites.finish()
     assert [sites.delivered[site, "m"] for site in "mrv"] == [1, 1, 1]

@@ -30,8 +30,8 @@ def test_an_answered_question_takes_nobody_on(tmp_path: Path, seed: int) -> None
     assert sites.delivered == {("e", "m"): 1}
     sites.commit("e", "m")
     sites.settle()
-    [answered] = sites.routers["b"]._receipts.answers["a"]
-    sites.routers["b"].federation.answer_arrived("a", answered)
+    [answered] = sites.routers["b"].receipts.answers["a"]
+    sites.routers["b"].receipts.answered("a", answered)
     sites.take("b")
     sites.kill("b")
     sites.start("b", "e", "d")

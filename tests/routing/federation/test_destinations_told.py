@@ -73,8 +73,8 @@ def test_more_depth_for_a_destination_that_is_known_is_a_way_to_it() -> None:
 
 def test_who_asks_for_what_has_no_way_hears_so_at_once(line: Federation) -> None:
     federation = line.routers["b"].federation
-    federation.arrive(line.now, brought(line, "x"))
-    federation.arrive(line.now, brought(line, "x", peer="e"))
+    federation.arriving.arrive(line.now, brought(line, "x"))
+    federation.arriving.arrive(line.now, brought(line, "x", peer="e"))
     smuid = held(line).smuid
     assert ("no-way", {smuid: ["x"]}) in told(line, "e")
 
@@ -86,11 +86,11 @@ def test_who_is_asked_for_again_after_it_was_said_to_have_it_is_named_once() -> 
     know_all(sites)
     sites.publish("a", depth=-1, receipt="ALL", timeout_s=1_000.0)
     federation, asks = sites.routers["b"].federation, brought(sites, "c")
-    federation.arrive(sites.now, msgspec.structs.replace(asks, query=7))
+    federation.arriving.arrive(sites.now, msgspec.structs.replace(asks, query=7))
     sites.take("b")
     sites.cut("b", "c")
-    federation.hear_destinations(sites.now, "a", "arrived", {held(sites).smuid: ["c"]})
-    federation.arrive(sites.now, msgspec.structs.replace(asks, peer="e", hops=("a", "e"), query=8))
+    federation.destinations_heard.hear(sites.now, "a", "arrived", {held(sites).smuid: ["c"]})
+    federation.arriving.arrive(sites.now, msgspec.structs.replace(asks, peer="e", hops=("a", "e"), query=8))
     sites.take("b")
     sites.join("b", "c")
     assert {arrival.destinations for _, arrival in sites.bulk["b", "c"]} == {("c",)}
@@ -102,7 +102,7 @@ def test_a_copy_is_for_no_more_sites_than_it_may_ever_be(line: Federation) -> No
     for name in names:
         federation.set_peer(name, PeerRules())
     for start in range(0, len(names), 200):
-        federation.arrive(line.now, brought(line, *names[start : start + 200]))
+        federation.arriving.arrive(line.now, brought(line, *names[start : start + 200]))
     assert SEEN_TO_MAX - 200 < len(held(line).destinations) <= SEEN_TO_MAX
     assert any(
         set(names[-10:]) <= set(sites[held(line).smuid]) for word, sites in told(line) if word == "no-way"
@@ -111,23 +111,23 @@ def test_a_copy_is_for_no_more_sites_than_it_may_ever_be(line: Federation) -> No
 
 def test_who_knows_less_of_wants_does_not_say_that_it_has_arrived(line: Federation) -> None:
     federation = line.routers["b"].federation
-    federation.arrive(line.now, brought(line, "e"))
+    federation.arriving.arrive(line.now, brought(line, "e"))
     line.cut("b", "e")
     line.pass_time(60.0)
     assert "arrived" not in dict(told(line))
     assert "e" in dict(told(line))["no-way"][held(line).smuid]
-    federation.arrive(line.now, brought(line, "e"))
+    federation.arriving.arrive(line.now, brought(line, "e"))
     assert "arrived" not in dict(told(line))
 
 
 def test_what_one_asker_says_does_not_hold_for_another(line: Federation) -> None:
     federation = line.routers["b"].federation
-    federation.arrive(line.now, brought(line, "c"))
-    federation.arrive(line.now, brought(line, "c", peer="e"))
+    federation.arriving.arrive(line.now, brought(line, "c"))
+    federation.arriving.arrive(line.now, brought(line, "c", peer="e"))
     smuid = held(line).smuid
-    federation.hear_destinations(line.now, "e", "arrived", {smuid: ["c"]})
+    federation.destinations_heard.hear(line.now, "e", "arrived", {smuid: ["c"]})
     assert list(held(line).destinations) == ["c"]
-    federation.hear_destinations(line.now, "a", "arrived", {smuid: ["c"]})
+    federation.destinations_heard.hear(line.now, "a", "arrived", {smuid: ["c"]})
     assert not held(line).destinations
 
 
@@ -138,18 +138,18 @@ def test_where_it_began_nobody_asks() -> None:
     sites.cut("a", "b")
     sites.publish("a", depth=-1)
     copy, federation = held(sites, "a"), sites.routers["a"].federation
-    federation.hear_destinations(sites.now, "e", "still", {copy.smuid: ["b"]})
-    federation.hear_destinations(sites.now, "e", "arrived", {copy.smuid: ["b"]})
+    federation.destinations_heard.hear(sites.now, "e", "still", {copy.smuid: ["b"]})
+    federation.destinations_heard.hear(sites.now, "e", "arrived", {copy.smuid: ["b"]})
     assert list(copy.destinations) == ["b"]
 
 
 def test_who_was_never_asked_does_not_say_that_it_has_arrived(line: Federation) -> None:
     """Its store may be that of a backup."""
     federation = line.routers["b"].federation
-    federation.arrive(line.now, brought(line, "c"))
+    federation.arriving.arrive(line.now, brought(line, "c"))
     smuid = held(line).smuid
     line.control["b", "a"].clear()
-    federation.hear_destinations(line.now, "a", "still", {smuid: ["c", "e"]})
+    federation.destinations_heard.hear(line.now, "a", "still", {smuid: ["c", "e"]})
     assert told(line) == [("again", {smuid: ["e"]})]
 
 
@@ -191,7 +191,7 @@ def test_a_site_that_comes_back_as_an_earlier_version_is_sent_it_again(line: Fed
 
 def test_nothing_is_held_for_a_site_that_there_is_not(line: Federation) -> None:
     federation = line.routers["b"].federation
-    federation.arrive(line.now, brought(line, "c", "made.up"))
+    federation.arriving.arrive(line.now, brought(line, "c", "made.up"))
     assert list(held(line).destinations) == ["c"]
     assert ("no-way", {held(line).smuid: ["made.up"]}) in told(line)
 
@@ -217,7 +217,7 @@ def test_who_names_a_site_twice_or_too_many_is_refused(line: Federation) -> None
     federation = line.routers["b"].federation
     for sites in (["a"] * 2, [f"n{number}" for number in range(SEEN_TO_MAX + 1)]):
         with pytest.raises(Refusal):
-            federation.hear_destinations(line.now, "a", "still", {SMUID: sites})
+            federation.destinations_heard.hear(line.now, "a", "still", {SMUID: sites})
 
 
 def test_who_holds_no_copy_any_more_has_it_once_for_each_time_that_it_is_asked(line: Federation) -> None:
@@ -229,7 +229,7 @@ def test_who_holds_no_copy_any_more_has_it_once_for_each_time_that_it_is_asked(l
     def sent_again() -> int:
         before = line.transfers
         for _ in range(5):
-            line.routers["a"].federation.hear_destinations(line.now, "b", "again", {copy.smuid: ["c"]})
+            line.routers["a"].federation.destinations_heard.hear(line.now, "b", "again", {copy.smuid: ["c"]})
             line.take("a")
         return line.transfers - before
 
@@ -244,9 +244,9 @@ def test_who_holds_no_copy_any_more_has_it_once_for_each_time_that_it_is_asked(l
 
 def test_who_has_not_asked_for_a_destination_is_no_asker(line: Federation) -> None:
     federation = line.routers["b"].federation
-    federation.arrive(line.now, brought(line, "c"))
+    federation.arriving.arrive(line.now, brought(line, "c"))
     smuid = held(line).smuid
-    federation.hear_destinations(line.now, "e", "still", {smuid: ["c"]})
+    federation.destinations_heard.hear(line.now, "e", "still", {smuid: ["c"]})
     assert ("again", {smuid: ["c"]}) in told(line, "e")
     assert held(line).destinations["c"].asked_by == ("a",)
 
@@ -266,7 +266,7 @@ def test_what_comes_back_to_a_site_that_has_it_no_more_goes_on_from_there() -> N
     sites.settle()
     assert not sites.routers["b"].federation.outlook.copies
     back = msgspec.structs.replace(sent, peer="c", hops=("a", "b", "c"), destinations=("d",), query=0)
-    sites.routers["b"].federation.arrive(sites.now, back)
+    sites.routers["b"].federation.arriving.arrive(sites.now, back)
     sites.take("b")
     sites.settle()
     assert sites.delivered == {("c", "m"): 1, ("d", "m"): 1}
@@ -297,7 +297,7 @@ def test_what_comes_back_by_a_shorter_way_goes_on_from_there() -> None:
             destinations=(site,),
             query=0,
         )
-        sites.routers["b"].federation.arrive(sites.now, back)
+        sites.routers["b"].federation.arriving.arrive(sites.now, back)
         sites.take("b")
     assert held(sites).hops == ("a",)
     for name in ("e", "f"):
@@ -321,7 +321,7 @@ def test_who_says_that_a_copy_came_back_further_than_it_went_does_not_stop_it() 
     sites.settle()
     way = ("a", "b", "m")
     back = msgspec.structs.replace(sent, peer="m", hops=way, depth=9, destinations=("e",), query=0)
-    sites.routers["b"].federation.arrive(sites.now, back)
+    sites.routers["b"].federation.arriving.arrive(sites.now, back)
     sites.take("b")
     sites.settle()
     assert held(sites).hops == ("a",)
@@ -333,10 +333,10 @@ def test_who_says_that_a_copy_came_back_further_than_it_went_does_not_stop_it() 
 def test_who_asked_and_has_forgotten_ends_nothing(line: Federation) -> None:
     """Where the message began there may be another disk since."""
     federation = line.routers["b"].federation
-    federation.arrive(line.now, brought(line, "c"))
+    federation.arriving.arrive(line.now, brought(line, "c"))
     smuid = held(line).smuid
     line.routers["a"]._state.crossing.destined.clear()
-    line.routers["a"].federation.hear_destinations(line.now, "b", "no-way", {smuid: ["c"]})
+    line.routers["a"].federation.destinations_heard.hear(line.now, "b", "no-way", {smuid: ["c"]})
     line.take("a")
     line.bulk["a", "b"].clear()
     line.settle()

@@ -30,16 +30,16 @@ def test_it_goes_no_further_by_a_way_that_is_shorter_and_ends_with_its_reader() 
     for peer in ("alpha", "gamma", "delta"):
         router.federation.set_peer(peer, PeerRules())
         router.federation.link_up(peer)
-    router.federation.hear_interest("delta", [InterestChange("ALL", "t", 0)], whole=True)
+    router.federation.wanting.hear("delta", [InterestChange("ALL", "t", 0)], whole=True)
     bob = Consumer(None, "bob", "desk")
     router.subscribing.subscribe(1_000.0, bob, "t", SubscribeOptions(), 1)
-    router.federation.arrive(1_000.0, arrival("alpha", 0, 3.0))
+    router.federation.arriving.arrive(1_000.0, arrival("alpha", 0, 3.0))
     [delivered] = [one for one in router.take() if isinstance(one, Deliver)]
     router.acknowledging.received(bob, [delivered.number], 2)
     router.timing.tick(1_004.0)
     router.take()
 
-    router.federation.arrive(1_005.0, arrival("gamma", 5, 0.0))
+    router.federation.arriving.arrive(1_005.0, arrival("gamma", 5, 0.0))
     told = router.take()
     assert [one.outcome for one in told if isinstance(one, AcknowledgeUnit)] == ["depth"]
     assert not any(isinstance(one, Send) for one in told)

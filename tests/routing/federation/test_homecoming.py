@@ -73,9 +73,9 @@ def test_what_comes_home_before_its_leaving_is_acknowledged_comes_home_once() ->
     alpha = federation.routers["alpha"]
     [(entry_id, leaving)] = federation.bulk["alpha", "beta"]
     coming = msgspec.structs.replace(leaving, peer="beta", hops=("alpha", "beta"))
-    alpha.federation.arrive(federation.now, coming)
+    alpha.federation.arriving.arrive(federation.now, coming)
     alpha.federation.acknowledged(federation.now, "beta", entry_id, Answered("accepted"))
-    alpha.federation.arrive(federation.now, coming)
+    alpha.federation.arriving.arrive(federation.now, coming)
     answers = [decision.outcome for decision in alpha.take() if isinstance(decision, AcknowledgeUnit)]
     assert answers == ["accepted", "duplicate"]
 
@@ -115,7 +115,7 @@ def test_a_message_of_this_site_that_it_never_handed_to_anybody_is_made_up() -> 
             hops=("alpha", "beta"),
             message=msgspec.structs.replace(message, guarantee=guarantee),
         )
-        alpha.federation.arrive(federation.now, forged)
+        alpha.federation.arriving.arrive(federation.now, forged)
     answers = [decision.outcome for decision in alpha.take() if isinstance(decision, AcknowledgeUnit)]
     assert answers == ["denied", "denied"]
     assert len(alpha._state.entries) == 1
@@ -130,6 +130,6 @@ def test_a_message_without_a_guarantee_comes_home_too() -> None:
     coming = msgspec.structs.replace(leaving, peer="beta", hops=("alpha", "beta"))
     alpha = federation.routers["alpha"]
     for _ in range(2):
-        alpha.federation.arrive(federation.now, coming)
+        alpha.federation.arriving.arrive(federation.now, coming)
     answers = [decision.outcome for decision in alpha.take() if isinstance(decision, AcknowledgeUnit)]
     assert answers == ["accepted", "duplicate"]

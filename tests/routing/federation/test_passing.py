@@ -24,7 +24,7 @@ def site(boot: int) -> Router:
 
 def arrive(router: Router, now: float, peer: str, depth: int, timeout_left_s: float | None) -> None:
     message = Message(smuid=SMUID, account="ada:desk@alpha")
-    router.federation.arrive(
+    router.federation.arriving.arrive(
         now,
         Arrival(
             peer=peer,
@@ -67,7 +67,7 @@ def restarted(router: Router, now: float) -> Router:
 
 def wanted_by_delta(router: Router, now: float) -> None:
     router.federation.link_up("delta")
-    router.federation.hear_interest("delta", [InterestChange("ALL", "t", 0)], whole=True)
+    router.federation.wanting.hear("delta", [InterestChange("ALL", "t", 0)], whole=True)
 
 
 def sends(router: Router) -> list[tuple[str, int]]:

@@ -25,7 +25,7 @@ def arrive(router: Router, number: int, topic: str, account: str = "eve:c@b") ->
         timeout_left_s=60.0,
         query=0,
     )
-    router.federation.arrive(0.0, arrival)
+    router.federation.arriving.arrive(0.0, arrival)
     out = router.take()
     (answer,) = (one for one in out if isinstance(one, AcknowledgeUnit))
     (reason,) = [one.reason for one in out if isinstance(one, Refused)] or [""]

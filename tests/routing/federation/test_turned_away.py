@@ -44,7 +44,7 @@ def router() -> Router:
 
 def arrive(router: Router, copy: Arrival) -> tuple[Sequence[str], list[str]]:
     """What the peer is answered, and what is on record as turned away."""
-    router.federation.arrive(NOW, copy)
+    router.federation.arriving.arrive(NOW, copy)
     decisions = router.take()
     answers = [one.outcome for one in decisions if isinstance(one, AcknowledgeUnit)]
     return answers, [one.event for one in decisions if isinstance(one, Refused)]
@@ -78,7 +78,7 @@ def test_a_copy_in_another_mode_than_the_message_has_here_is_denied(
     """A message has one mode at all sites, that of its origin: what has one custodian goes to no other."""
     router.federation.set_peer("gamma", PeerRules())
     router.federation.link_up("gamma")
-    router.federation.hear_interest("gamma", [InterestChange("ALL", "t", 0)], whole=True)
+    router.federation.wanting.hear("gamma", [InterestChange("ALL", "t", 0)], whole=True)
     router.take()
     copy = arrival(mode, ("alpha",))
     copy.depth = 2

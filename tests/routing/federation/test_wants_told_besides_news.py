@@ -176,7 +176,7 @@ def test_what_a_site_was_told_before_a_start_holds_until_it_has_the_news_of_its_
     sites.subscribe("b", accepts="ALL")
     sites.begin_news()
     changes = [InterestChange("SERVER", "b", 0), InterestChange("ALL", "t", 0)]
-    sites.routers["a"].federation.hear_interest("b", changes, whole=False)
+    sites.routers["a"].federation.wanting.hear("b", changes, whole=False)
     sites.take("a")
     sites.publish("a", "before", depth=-1)
     sites.join("a", "b")
@@ -198,7 +198,7 @@ def test_what_a_site_was_told_before_a_start_holds_until_its_peer_has_said_any_n
     sites.subscribe("b", accepts="ALL")
     sites.begin_news()
     changes = [InterestChange("SERVER", "b", 0), InterestChange("ALL", "t", 0)]
-    sites.routers["a"].federation.hear_interest("b", changes, whole=False)
+    sites.routers["a"].federation.wanting.hear("b", changes, whole=False)
     sites.take("a")
     sites.join("a", "b")
     sites.settle()
