@@ -18,7 +18,6 @@ from daemon.terminal.failure import FAILED, USAGE, Failure
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
-from routing.federation.outlook import COME_FROM_THERE, LINK_DOWN
 from routing.names import check_topic
 from routing.numbers import SMALL_MAX
 
@@ -117,7 +116,7 @@ def topic(
         f"{one.peer} (from {heard.report.at})"
         for heard in reports
         for one in heard.report.passed_over
-        if one.why.startswith(LINK_DOWN)
+        if one.is_down
     ]
     if cut_off:
         raise Failure(f"not reached, since the link is down: {printable(', '.join(cut_off))}", FAILED)
@@ -128,9 +127,7 @@ def _lines(heard: Heard, mode: str) -> list[str]:
     way = f"{report.source} > {report.at}" if report.source else report.at
     lines = [f"{heard.after_s * 1000:8.2f} ms  {way:<34} {_found(report, mode)}"]
     lines += [
-        f"{'':13}{'':34} not to {one.peer}: {one.why}"
-        for one in report.passed_over
-        if one.why != COME_FROM_THERE
+        f"{'':13}{'':34} not to {one.peer}: {one.why}" for one in report.passed_over if not one.is_source
     ]
     return lines
 

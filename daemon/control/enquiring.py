@@ -38,7 +38,7 @@ from routing.door import Door
 from routing.errors import Refusal
 from routing.federation.arriving import accepted_depth
 from routing.federation.enquiry import About, Ask, Enquiries, Ping, Trace, Why, check_ask, kind
-from routing.federation.outlook import DOWN, LINK_DOWN, Way
+from routing.federation.outlook import COME_FROM_THERE, DOWN, LINK_DOWN, Way
 from routing.headers import write_created
 from routing.message import Message, Section
 from routing.names import is_system_topic
@@ -258,7 +258,8 @@ class Enquiring:
             for way, destinations in self._ways(ask, trace):
                 why = self._in_full(way) if way.why else self._cannot_be_asked(trace, way.peer)
                 if why:
-                    passed_over.append(PassedOver(way.peer, why))
+                    is_down = way.why in DOWN if way.why else not self._outlook.peers[way.peer].up
+                    passed_over.append(PassedOver(way.peer, why, is_down, way.why == COME_FROM_THERE))
                 else:
                     assert way.depth is not None
                     on = msgspec.structs.replace(trace, depth=way.depth, destinations=destinations)
@@ -317,7 +318,7 @@ class Enquiring:
                 continue
             why = self._cannot_be_asked(ask.about, name)
             if why:
-                passed_over.append(PassedOver(name, why))
+                passed_over.append(PassedOver(name, why, not self._outlook.peers[name].up))
             else:
                 self._ask_on(ask, ask.about, name)
                 asked.append(name)

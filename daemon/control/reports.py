@@ -21,10 +21,18 @@ REASON_CHARACTERS_MAX: Final = 400
 
 
 class PassedOver(msgspec.Struct, frozen=True):
-    """A peer that a site has not asked."""
+    """A peer that a site has not asked.
+
+    Attributes:
+        why: in words.
+        is_down: the link is down, and nothing else keeps the question from it. A site of 0.1 does not say so.
+        is_source: the question came from there. The same holds of that.
+    """
 
     peer: str
     why: str
+    is_down: bool = False
+    is_source: bool = False
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from daemon.cli import command_tree
 from daemon.control.client import Question
-from daemon.control.reports import Heard, Report
+from daemon.control.reports import End, Heard, PassedOver, Report
 from daemon.control.socket import Tell, serve_control
 from daemon.system.mishaps import Mishaps
-from daemon.terminal.failure import UNREACHABLE, Failure
+from daemon.terminal.failure import FAILED, UNREACHABLE, Failure
 from tests.support.operator import Operator
 
 
@@ -96,3 +96,28 @@ async def test_an_answer_that_breaks_off_is_not_taken_for_the_whole(
         UNREACHABLE,
         "the daemon ended before its answer did; what came of it is not the whole",
     )
+
+
+async def test_a_link_that_is_down_fails_the_command_in_whatever_words_its_site_says_so(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "smqpd.toml").write_text('[site]\nserver_name = "alpha.example"\n')
+    (tmp_path / "state").mkdir()
+    passed_over = (
+        PassedOver("beta.example", "die Verbindung ist getrennt", is_down=True),
+        PassedOver("gamma.example", "the link is down, says its operator"),
+        PassedOver("delta.example", "von dort kam es", is_source=True),
+    )
+
+    async def answers(question: Question, tell: Tell) -> None:
+        report = Report(at="alpha.example", source="", outcome="reached", passed_over=passed_over)
+        await tell(Heard(report, 0.0))
+        await tell(End((), 0.0))
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(serve_control, tmp_path / "state", answers, Mishaps().note)
+        code, told, said = await Operator(tmp_path).command("trace", "weather")
+        nursery.cancel_scope.cancel()
+    assert (code, said) == (FAILED, "not reached, since the link is down: beta.example (from alpha.example)")
+    assert "not to gamma.example: the link is down, says its operator" in told
+    assert "delta.example" not in told
