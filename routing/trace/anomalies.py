@@ -98,7 +98,7 @@ def anomalies(
                 server="server",
                 time_us="first_gap_us",
                 detail=f.when(f.col("numbered_twice"), "its record numbers came twice")
-                .when(f.col("log") == "gaps", f.format_string("%d records missing", "missing"))
+                .when(f.col("log") == "gaps", _counted(f.col("missing"), "record missing", "records missing"))
                 .otherwise(f.col("log")),
             ),
             _rows(jumps, "clock jump", server="server", time_us="time_us", detail="detail"),
@@ -119,6 +119,11 @@ def _row(kind: Column, **columns: str | Column) -> list[Column]:
         value = f.col(value) if isinstance(value, str) else value
         chosen.append(value.cast(types.get(name, "string")).alias(name))
     return chosen
+
+
+def _counted(number: Column, one: str, more: str) -> Column:
+    """How many of something, in words."""
+    return f.when(number == 1, f.lit(f"1 {one}")).otherwise(f.format_string(f"%d {more}", number))
 
 
 def _of_copies(copies: DataFrame, overdue: DataFrame | None) -> list[DataFrame]:
@@ -170,14 +175,21 @@ def _of_routes(routes: DataFrame) -> DataFrame:
         server=loop["to"],
         peer=loop["from"],
         time_us=loop["received_us"],
-        detail=f.format_string("%d copies came back to a server in their Hops", f.size("loops")),
+        detail=_counted(
+            f.size("loops"),
+            "copy came back to a server in its Hops",
+            "copies came back to a server in their Hops",
+        ),
     )
     over = _row(
         f.when(f.size("deep") > 0, "over depth"),
         **where,
         server=deep["server"],
         time_us=deep["begun_us"],
-        detail=f.format_string("%d hops from its origin, depth was %d", deep["level"], "depth"),
+        detail=f.concat(
+            _counted(deep["level"], "hop", "hops"),
+            f.format_string(" from its origin, depth was %d", "depth"),
+        ),
     )
     told = f.concat(f.transform("lost", _lost), f.array(f.struct(*looped), f.struct(*over)))
     return routes.withColumns(found).where(any_of).select(f.inline(told)).where(f.col("kind").isNotNull())
