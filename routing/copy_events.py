@@ -2,6 +2,7 @@
 
 The table of that is in `routing.copy_states`; `Entry.due` counts those who have still to finish a copy:
 
+    delayed                     1: this site, which is to route it
     in all states but `left`    subscriptions, peers that have still to answer for what they were sent, and
                                 sites that it is to be seen to; in mode ONE, 1
     left                        subscriptions that had received it when its timeout ended
@@ -12,7 +13,7 @@ happen in its state. What ends is taken out by `routing.lifecycle`, which writes
 """
 
 from routing.copy_states import AFTER, DUE_TO_NOBODY, STATE_FLAGS, CopyEvent, state_of
-from routing.queue import EXPIRED, GONE, ONE, STATED, Entry
+from routing.queue import DELAYED, EXPIRED, GONE, ONE, STATED, Entry
 
 
 def _advance(entry: Entry, event: CopyEvent, left_to: int = 0) -> bool:
@@ -35,6 +36,24 @@ def _live_on(entry: Entry, event: CopyEvent) -> None:
     """Have something happen to a copy that cannot end it."""
     ended = _advance(entry, event)
     assert not ended
+
+
+# -- it comes -------------------------------------------------------------------------------------
+
+
+def restored(entry: Entry, subscriptions: int) -> None:
+    """Count those that a copy is due to which comes from the store; peers and sites are counted by events."""
+    entry.due += subscriptions
+
+
+def routed(entry: Entry, due: int, *, is_stated: bool) -> None:
+    """Have a copy whose delay has ended be due to so many; `settled` is to follow.
+
+    `is_stated`: its timeout was stated, and begins now.
+    """
+    AFTER["routed"][entry.flags & STATE_FLAGS]
+    entry.flags = entry.flags & ~DELAYED | (STATED if is_stated else 0)
+    entry.due = due
 
 
 # -- one more is due ------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The states of a copy, and what each event makes of it: the table of `routing.copy_events`, as values.
 
     state     who may still have it                                      once nobody is due
+    delayed   nobody before its delay ends; it is to be routed then      it waits for that
     to one    one subscription, here or at another site                  it ends
     to all    the subscriptions it was due to when it came, and peers    it ends
     kept      the same, and whoever joins before its timeout ends        it waits for those
@@ -13,11 +14,12 @@ state is in the flags of its `Entry`. Source: routing contract 5 and 7.
 
 from typing import Final, Literal, get_args
 
-from routing.queue import EXPIRED, GONE, ONE, STATED, Entry
+from routing.queue import DELAYED, EXPIRED, GONE, ONE, STATED, Entry
 
-CopyState = Literal["to one", "to all", "kept", "left", "ended"]
+CopyState = Literal["delayed", "to one", "to all", "kept", "left", "ended"]
 
 CopyEvent = Literal[
+    "routed",
     "joined",
     "sent",
     "destined",
@@ -32,6 +34,7 @@ CopyEvent = Literal[
 ]
 """What happens to a copy:
 
+routed      its delay has ended: it is due to whom it would be if it came now
 joined      a subscription that came late is due to have it, too
 sent        it is on its way to one more peer, which is to answer for it; in mode ALL
 destined    this site is to see to one more site that is to have it; in mode ALL
@@ -45,11 +48,15 @@ timed out   its timeout has ended
 taken away  it is removed or dropped, whoever has it
 """
 
-StateAfter = Literal[CopyState, "as before"]
-"""`as before`: in the state that it ended from."""
+StateAfter = Literal[CopyState, "as it came", "as before"]
+"""`as it came`: by its mode and its timeout; `as before`: in the state that it ended from."""
 
 TRANSITIONS: Final[dict[CopyState, dict[CopyEvent, tuple[StateAfter, int]]]] = {
     # state: {event: (state after it, how many more are due)}
+    "delayed": {
+        "routed": ("as it came", 0),
+        "taken away": ("ended", 0),
+    },
     "to one": {
         "settled": ("to one", 0),
         "done": ("to one", -1),
@@ -98,6 +105,7 @@ TRANSITIONS: Final[dict[CopyState, dict[CopyEvent, tuple[StateAfter, int]]]] = {
 }
 
 DUE_TO_NOBODY: Final[dict[CopyState, CopyState]] = {
+    "delayed": "delayed",
     "to one": "ended",
     "to all": "ended",
     "kept": "kept",
@@ -106,7 +114,7 @@ DUE_TO_NOBODY: Final[dict[CopyState, CopyState]] = {
 }
 """What a state becomes, by itself, once nobody is due."""
 
-STATE_FLAGS: Final = ONE | STATED | EXPIRED | GONE
+STATE_FLAGS: Final = DELAYED | ONE | STATED | EXPIRED | GONE
 
 
 def state_of(flags: int) -> CopyState:
@@ -115,6 +123,8 @@ def state_of(flags: int) -> CopyState:
         return "ended"
     if flags & EXPIRED:
         return "left"
+    if flags & DELAYED:
+        return "delayed"
     if flags & ONE:
         return "to one"
     return "kept" if flags & STATED else "to all"
@@ -128,12 +138,33 @@ def is_on_offer(entry: Entry) -> bool:
     return not entry.flags & (GONE | EXPIRED)
 
 
+def has_timed_out(entry: Entry) -> bool:
+    """Whether a copy's timeout has ended: only those who had received it then may still finish it."""
+    return bool(entry.flags & EXPIRED)
+
+
+def is_kept(entry: Entry) -> bool:
+    """Whether a copy is kept for those who join before its timeout ends, in the state `kept`."""
+    return entry.flags & _KEPT_FLAGS == STATED
+
+
+def due_at_first(subscriptions: int, *, one: bool) -> int:
+    """As how many those count to whom a copy is due as it comes: in mode ONE as one, whoever that will be."""
+    return 1 if one else subscriptions
+
+
+_KEPT_FLAGS: Final = DELAYED | ONE | STATED | GONE
+
 _STATES: Final = {flags: state_of(flags) for flags in range(STATE_FLAGS + 1) if flags & STATE_FLAGS == flags}
 
 
 def _after(flags: int, event: CopyEvent) -> tuple[CopyState, int]:
     after, more = TRANSITIONS[_STATES[flags]][event]
-    return (_STATES[flags & ~GONE] if after == "as before" else after), more
+    if after == "as before":
+        after = _STATES[flags & ~GONE]
+    elif after == "as it came":
+        after = _STATES[flags & ~DELAYED]
+    return after, more
 
 
 AFTER: Final = {

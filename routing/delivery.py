@@ -7,7 +7,7 @@ say of it in `routing.acknowledging`.
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
-from routing.copy_states import is_on_offer
+from routing.copy_states import is_kept, is_on_offer
 from routing.decisions import Deliver, MarkDone, Record, TellRemoval
 from routing.groups import Group
 from routing.lifecycle import Lifecycle, has_failed
@@ -323,7 +323,7 @@ class Deliveries:
 
     def retract(self, entry: Entry, now: float) -> None:
         """Remove as `remove` does, and tell those who want to know of what was kept for all."""
-        if entry.flags & STATED and not entry.flags & ONE:
+        if is_kept(entry):
             for subscription in self._state.matching.taking(entry.topic, "ALL"):
                 if subscription.consumer is not None and subscription.options.tells_removals:
                     self._state.out.append(TellRemoval(subscription.consumer, subscription, entry))

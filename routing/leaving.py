@@ -8,8 +8,9 @@ loses nothing: to a subscription that the store does not know, nothing is due af
 from collections import deque
 from collections.abc import Iterable
 
+from routing.copy_states import has_timed_out
 from routing.lifecycle import Lifecycle
-from routing.queue import EXPIRED, GONE, Entry, PriorityQueue
+from routing.queue import GONE, Entry, PriorityQueue
 from routing.setting_aside import SettingAside
 from routing.steps import ENDED_MAX, Task
 from routing.subscription import Subscription
@@ -56,7 +57,7 @@ class Leaving(Task):
             else:
                 return True
             # what has expired is due only to those who have received it
-            if not entry.flags & EXPIRED:
+            if not has_timed_out(entry):
                 self.give_up(entry, now)
         return not (waiting or queue)
 

@@ -21,6 +21,7 @@ import math
 from typing import Literal
 
 from routing import copy_events
+from routing.copy_states import has_timed_out
 from routing.decisions import Bury, DiscardMessage, MarkDone, MarkReturned, Record
 from routing.message import DeliveryMode, Message
 from routing.options import ReturnOutcome
@@ -30,7 +31,6 @@ from routing.queue import (
     COUNTED,
     CROSSES,
     DELAYED,
-    EXPIRED,
     GONE,
     GROUPED,
     GUARANTEED,
@@ -111,14 +111,13 @@ class Lifecycle:
     def end_delay(self, entry: Entry, timeout_s: float | None, due: int, now: float) -> None:
         """Hold a copy as one that is accepted now; `timeout_s` and `due` as of `begin`."""
         stated, entry.deadline = self._kept_until("ONE" if entry.flags & ONE else "ALL", timeout_s, now)
-        entry.flags = entry.flags & ~DELAYED | stated
-        entry.due = due
+        copy_events.routed(entry, due, is_stated=bool(stated))
         if entry.deadline != math.inf:
             self._state.watch(entry, now)
 
     def restore(self, entry: Entry, due: int, publisher: str, now: float) -> None:
         """Hold a copy again, due to so many subscriptions besides the peers that are counted already."""
-        entry.due += due
+        copy_events.restored(entry, due)
         if isinstance(entry.origin, int):  # it was published here
             shares = self._state.shares
             share = shares.by_publisher.get(publisher)
@@ -248,7 +247,7 @@ class Lifecycle:
         if entry.flags & GONE:
             return False
         state.out.append(Record("returned", entry, subscription, attempt=lock.attempt, reason=reason))
-        was_left = entry.flags & EXPIRED
+        was_left = has_timed_out(entry)
         if copy_events.returned(entry):
             self._end_everywhere(entry, "expired")
             return False

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from routing.copy_states import due_at_first, state_of
 from routing.decisions import (
     AnswerRequest,
     Bury,
@@ -28,7 +29,7 @@ from routing.lifecycle import Lifecycle
 from routing.message import DeliveryMode, Message, Section
 from routing.names import SERVER_ACCOUNT, dead_letter_topic, make_address, make_smuid
 from routing.peering.decisions import StoreCopy
-from routing.queue import CROSSES, DELAYED, GONE, GUARANTEED, ONE, RECEIPT, TOGETHER, Entry
+from routing.queue import CROSSES, DELAYED, GUARANTEED, ONE, RECEIPT, TOGETHER, Entry
 from routing.receipt import Receipt
 from routing.receipts import Receipts
 from routing.room import Room
@@ -195,7 +196,7 @@ class Publishing:
             publisher,
             mode,
             timeout_s,
-            1 if mode == "ONE" else len(due),
+            due_at_first(len(due), one=mode == "ONE"),
             now,
             owes_receipt=message.receipt != "NONE",
             delay_s=delay_s,
@@ -248,7 +249,7 @@ class Publishing:
         It stands where it was published, before those that came since.
         """
         state, matching = self._state, self._state.matching
-        if not entry.flags & DELAYED or entry.flags & GONE:
+        if state_of(entry.flags) != "delayed":
             return
         if any(each.joining for each in matching.waits_with(entry.topic)):
             # whether what it is offered, of what was kept, reaches so far already nobody knows
@@ -257,7 +258,7 @@ class Publishing:
             return
         _, timeout_s, _ = matching.terms(entry.topic, message, state.settings.default_timeout_s)
         due = [] if entry.flags & ONE else matching.taking(entry.topic, "ALL")
-        self._lifecycle.end_delay(entry, timeout_s, 1 if entry.flags & ONE else len(due), now)
+        self._lifecycle.end_delay(entry, timeout_s, due_at_first(len(due), one=bool(entry.flags & ONE)), now)
         state.out.append(MarkRouted(entry))
         if entry.flags & GUARANTEED:
             # or another start would take them for subscriptions that came too late

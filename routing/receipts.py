@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from routing.copy_states import has_timed_out
 from routing.decisions import MarkReceipted, Record
 from routing.errors import Refusal
 from routing.peering.counts import SiteCounts
@@ -20,7 +21,7 @@ from routing.peering.decisions import (
     StoreReceipt,
     TellReceipt,
 )
-from routing.queue import EXPIRED, GUARANTEED, ONE, RECEIPT, Entry
+from routing.queue import GUARANTEED, ONE, RECEIPT, Entry
 from routing.receipt import COUNT_MAX, Receipt
 from routing.state import SiteState
 from routing.subscription import Subscription
@@ -154,7 +155,7 @@ class Receipts:
     def _sees_to_some(self, entry: Entry) -> bool:
         """Whether sites beyond may still be asked, which nobody may have been."""
         copy = self._state.crossing.destined.get(entry.id)
-        if copy is None or entry.flags & EXPIRED:
+        if copy is None or has_timed_out(entry):
             return False
         return any(not open.is_late for open in copy.destinations.values())
 

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from routing.copy_states import due_at_first, is_kept, state_of
 from routing.decisions import StoreSubscription
 from routing.federation.federation import Federation
 from routing.lifecycle import Lifecycle
@@ -21,7 +22,7 @@ from routing.peering.decisions import DiscardNews, StoreCopy
 from routing.peering.leaves import NumberedBucket
 from routing.peering.news import KnownNews
 from routing.peering.wants import InterestChange
-from routing.queue import DELAYED, GONE, GROUPED, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
+from routing.queue import GONE, GROUPED, ONE, PASSING, RECEIPT, SEQUENCED, Entry
 from routing.receipt import Receipt
 from routing.receipts import Receipts
 from routing.setting_aside import SettingAside
@@ -206,8 +207,9 @@ class Restore:
             damage = "its number is one of a later start"
         if entry.flags & SEQUENCED:
             state.sequenced[entry.id] = (publisher, sequence)
-        due = open_ = 1 if entry.flags & (ONE | DELAYED) else 0
-        if entry.flags & DELAYED:
+        is_delayed = state_of(entry.flags) == "delayed"
+        due = open_ = 1 if is_delayed else due_at_first(0, one=bool(entry.flags & ONE))
+        if is_delayed:
             pass  # it is routed when it is time
         elif entry.flags & ONE:
             if self._copies and not self._restore_copy(entry):
@@ -223,7 +225,7 @@ class Restore:
         self._lifecycle.restore(entry, due, publisher, self._now)
         if damage:
             self._damaged.append((entry, damage))
-        if entry.flags & STATED and not entry.flags & (ONE | PASSING):
+        if is_kept(entry) and not entry.flags & PASSING:
             self._state.matching.keep(entry)
         elif not entry.due:
             self._unneeded.append(entry)

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from routing.copy_states import has_timed_out
 from routing.decisions import Record, Refused
 from routing.delivery import Deliveries
 from routing.errors import Refusal
@@ -19,7 +20,7 @@ from routing.lifecycle import Lifecycle
 from routing.names import is_system_topic, owner_of
 from routing.peering.copies import Arrival, Copy, PeerRules, Seen, capped, wider
 from routing.peering.decisions import StoreCopy
-from routing.queue import EXPIRED, GONE, ONE, PASSING, RECEIPT, Entry
+from routing.queue import GONE, ONE, PASSING, RECEIPT, Entry
 from routing.receipt import Receipt
 from routing.receipts import Receipts
 from routing.rights import can_be_read
@@ -336,7 +337,7 @@ class Arriving:
         known = copy.destinations.keys() | (copy.seen_to or set()) if copy is not None else set()
         if copy is not None and is_new:
             known -= copy.uncounted
-        is_over = copy is not None and copy.entry.flags & EXPIRED
+        is_over = copy is not None and has_timed_out(copy.entry)
         goes_further = copy is not None and bool(copy.destinations) and wider(arrival.depth, copy.depth)
         if is_over or not (goes_further or {*asked} - known):
             if copy is not None and not is_over:

@@ -35,6 +35,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 
 from routing import copy_events
+from routing.copy_states import has_timed_out
 from routing.federation.assigning import Assigning
 from routing.federation.forwarding import Forwarding
 from routing.federation.itineraries import Itineraries
@@ -46,7 +47,7 @@ from routing.federation.words import SEEN_TO_MAX, DestinationWords
 from routing.link.units import TransferOutcome
 from routing.names import Smuid, parse_smuid
 from routing.peering.copies import UNKNOWN, Copy, Open
-from routing.queue import EXPIRED, GUARANTEED, STATED, own_id
+from routing.queue import GUARANTEED, STATED, own_id
 from routing.state import SiteState
 
 
@@ -293,7 +294,7 @@ class Destinations:
         else:
             seen = self._forwarding.known(smuid)
             found = destined.get(seen.entry_id) if seen is not None else None
-        if found is None or found.smuid != smuid or found.entry.flags & EXPIRED:
+        if found is None or found.smuid != smuid or has_timed_out(found.entry):
             return None
         return found
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from routing import copy_events
+from routing.copy_states import has_timed_out, is_kept
 from routing.decisions import Record
 from routing.federation.interest import Interest
 from routing.federation.peer import Peer
@@ -37,7 +38,7 @@ from routing.peering.copies import (
 from routing.peering.crossing import in_order
 from routing.peering.decisions import AcknowledgeUnit, Send, StoreCopy, StoreSeen
 from routing.peering.wants import Want
-from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED, own_id
+from routing.queue import GUARANTEED, ONE, STATED, own_id
 from routing.state import SiteState
 from routing.subscription import Topic
 
@@ -177,7 +178,7 @@ class Forwarding:
         `distance`: links from it to the nearest site that wants it.
         """
         depth = self._depth_for(copy, peer, distance)
-        if depth is None or copy.entry.flags & EXPIRED:
+        if depth is None or has_timed_out(copy.entry):
             return None
         forward = copy.forwards.get(peer.name)
         if forward is None:
@@ -388,7 +389,7 @@ class Forwarding:
             if is_seen_to(copy):
                 is_passed_over |= bool(copy.entry.flags & STATED)
                 continue
-            if not copy.entry.flags & (ONE | GONE) and copy.entry.flags & STATED:
+            if is_kept(copy.entry):
                 distance = self._interest.distance(peer.name, want_of(copy.entry.topic, "ALL"))
                 self._send(copy, peer, distance, counted=False)
         return is_passed_over

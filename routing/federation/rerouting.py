@@ -8,7 +8,7 @@ import math
 from collections import deque
 from typing import Final
 
-from routing.copy_states import is_on_offer
+from routing.copy_states import is_kept, is_on_offer
 from routing.federation.assigning import Assigning
 from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding
@@ -136,8 +136,8 @@ class Rerouting:
             if (copy := turns.next()) is None:
                 break
             self._forwarding.go_on(copy)
-            is_stated = copy.seen_to is not None and copy.entry.flags & STATED
-            if (copy.destinations or is_stated) and is_on_offer(copy.entry):
+            goes_to_late = copy.seen_to is not None and is_kept(copy.entry)
+            if (copy.destinations or goes_to_late) and is_on_offer(copy.entry):
                 self._reconsider(copy)
         turns.end()
         self._is_due = bool(turns or self._unwanted or self._come_up)

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from routing import copy_events
-from routing.copy_states import DUE_TO_NOBODY, TRANSITIONS, CopyEvent, CopyState, state_of
-from routing.queue import EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
+from routing.copy_states import DUE_TO_NOBODY, TRANSITIONS, CopyEvent, CopyState, due_at_first, state_of
+from routing.queue import DELAYED, EXPIRED, GONE, GUARANTEED, ONE, STATED, Entry
 from tests.support.examples import examples
 
 IN_STATE: dict[CopyState, int] = {
+    "delayed": DELAYED | ONE,
     "to one": ONE | STATED,
     "to all": 0,
     "kept": STATED,
@@ -42,6 +43,9 @@ def happen(entry: Entry, event: CopyEvent, received: int = 0) -> bool:
     if event == "taken away":
         copy_events.taken_away(entry)
         return True
+    if event == "routed":
+        copy_events.routed(entry, entry.due, is_stated=False)
+        return False
     return bool(HAPPENS[event](entry))
 
 
@@ -56,8 +60,8 @@ def test_what_cannot_happen_is_refused_and_changes_nothing(state: CopyState, eve
     assert state_of(entry.flags) == state
     if event in TRANSITIONS[state]:
         after, more = TRANSITIONS[state][event]
-        if after == "as before":
-            after = state_of(copy(IN_STATE[state] & ~GONE, 2).flags)
+        if after in ("as before", "as it came"):
+            after = state_of(copy(IN_STATE[state] & ~(GONE | DELAYED), 2).flags)
         ended = happen(entry, event, received=5)
         assert (state_of(entry.flags), entry.due) == (after, 5 if event == "timed out" else 2 + more)
         assert ended == (after == "ended")
@@ -69,10 +73,25 @@ def test_what_cannot_happen_is_refused_and_changes_nothing(state: CopyState, eve
 
 @pytest.mark.parametrize("state", get_args(CopyState))
 def test_without_anyone_due_only_what_is_kept_for_late_subscribers_goes_on(state: CopyState) -> None:
-    assert DUE_TO_NOBODY[state] == ("kept" if state == "kept" else "ended")
+    assert DUE_TO_NOBODY[state] == (state if state in ("kept", "delayed") else "ended")
     if "done" in TRANSITIONS[state]:
         entry = copy(IN_STATE[state], 1)
         assert happen(entry, "done") == (state != "kept")
+
+
+@pytest.mark.parametrize("due", [0, 3])
+@pytest.mark.parametrize("is_stated", [False, True])
+@pytest.mark.parametrize("mode", [0, ONE])
+def test_what_was_delayed_is_as_if_it_came_when_that_ends(mode: int, is_stated: bool, due: int) -> None:
+    """It has not ended before `settled`, as peers may be counted yet."""
+    entry = copy(DELAYED | mode, 1)
+    copy_events.routed(entry, due, is_stated=is_stated)
+    assert (state_of(entry.flags), entry.due) == (
+        "to one" if mode else "kept" if is_stated else "to all",
+        due,
+    )
+    if not mode:
+        assert happen(entry, "settled") == (not is_stated and not due)
 
 
 @pytest.mark.parametrize("happens", [copy_events.taken_back, copy_events.arrived_by_answer])
@@ -92,17 +111,24 @@ class Life(RuleBasedStateMachine):
         timeout=st.sampled_from(["none stated", "stated", "without end"]),
         subscriptions=st.integers(0, 3),
         peers=st.integers(0, 2),
+        is_delayed=st.booleans(),
     )
-    def begin(self, mode: str, timeout: str, subscriptions: int, peers: int) -> None:
+    def begin(self, mode: str, timeout: str, subscriptions: int, peers: int, *, is_delayed: bool) -> None:
         self.one, self.timeout = mode == "ONE", timeout
         self.unfinished = {f"s{n}" for n in range(subscriptions)}
         self.received: set[str] = set()
         self.peers: set[str] = set()
+        self.sites: set[str] = set()  # that it is to be seen to
         self.named = subscriptions
         self.over = False  # its timeout has ended
         self.finished_by_one = self.removed = False
-        flags = (ONE if self.one else 0) | (0 if timeout == "none stated" else STATED)
-        self.copy = copy(flags, 1 if self.one else subscriptions)
+        mode_flag, is_stated = ONE if self.one else 0, timeout != "none stated"
+        due = due_at_first(subscriptions, one=self.one)
+        if is_delayed:
+            self.copy = copy(mode_flag | DELAYED, 1)
+            copy_events.routed(self.copy, due, is_stated=is_stated)
+        else:
+            self.copy = copy(mode_flag | (STATED if is_stated else 0), due)
         for _ in range(0 if self.one else peers):
             self.send()
         self.told_ended = [happen(self.copy, "settled")]
@@ -118,7 +144,7 @@ class Life(RuleBasedStateMachine):
             return bool(self.unfinished & self.received) and not self.finished_by_one
         if self.one:
             return not self.finished_by_one
-        return self.timeout != "none stated" or bool(self.unfinished or self.peers)
+        return self.timeout != "none stated" or bool(self.unfinished or self.peers or self.sites)
 
     def _those_who_may_finish(self) -> list[str]:
         return sorted(self.unfinished & self.received if self.over else self.unfinished)
@@ -196,6 +222,24 @@ class Life(RuleBasedStateMachine):
         self.peers.pop()
         self._happen("answered")
 
+    @precondition(lambda self: self._must_be_held())
+    @rule()
+    def see_to(self) -> None:
+        """To one more site, wherever it is: in mode ALL, and not after the timeout."""
+        if self.one or self.over:
+            with pytest.raises(KeyError):
+                happen(self.copy, "destined")
+        else:
+            self.sites.add(f"d{self.named}")
+            self.named += 1
+            happen(self.copy, "destined")
+
+    @precondition(lambda self: self._must_be_held() and self.sites)
+    @rule()
+    def a_site_has_it(self) -> None:
+        self.sites.pop()
+        self._happen("arrived")
+
     @precondition(lambda self: self._must_be_held() and self.one and not self.over and not self.received)
     @rule()
     def another_site_has_it(self) -> None:
@@ -240,13 +284,15 @@ class Life(RuleBasedStateMachine):
             if self.over:
                 due = len(self.unfinished & self.received)
             else:
-                due = 1 if self.one else len(self.unfinished) + len(self.peers)
+                due = 1 if self.one else len(self.unfinished) + len(self.peers) + len(self.sites)
             assert self.copy.due == due
 
     def teardown(self) -> None:
         """Everyone finishes, and every peer answers: then only what is kept for others is left."""
         while self.peers and self._must_be_held():
             self.a_peer_answers()
+        while self.sites and self._must_be_held():
+            self.a_site_has_it()
         while self._must_be_held() and self._those_who_may_finish():
             name = (sorted(self.received & self.unfinished) or self._those_who_may_finish())[0]
             self.done_by_one(self._those_who_may_finish().index(name))

@@ -104,10 +104,17 @@ MUTATIONS = [
         tests=("tests/routing/test_router_delays.py::test_nobody_gets_it_before_its_time",),
     ),
     Mutation(
+        name="what was delayed is kept for nobody who joins",
+        file="routing/copy_events.py",
+        old="entry.flags & ~DELAYED | (STATED if is_stated else 0)",
+        new="entry.flags & ~DELAYED",
+        tests=("tests/routing/test_lifecycle.py::test_what_was_delayed_is_as_if_it_came_when_that_ends",),
+    ),
+    Mutation(
         name="a start forgets the delay of a message",
         file="routing/restore.py",
-        old="if entry.flags & DELAYED:",
-        new="if not entry.flags:",
+        old="        if is_delayed:\n",
+        new="        if not entry.flags:\n",
         tests=("tests/routing/test_router_delays.py::test_it_outlasts_a_restart",),
     ),
     Mutation(
@@ -310,7 +317,7 @@ MUTATIONS = [
     Mutation(
         name="what has expired goes on to peers",
         file="routing/federation/forwarding.py",
-        old="if depth is None or copy.entry.flags & EXPIRED:",
+        old="if depth is None or has_timed_out(copy.entry):",
         new="if depth is None:",
         tests=("tests/routing/federation/test_expired.py",),
     ),

@@ -59,7 +59,7 @@ MUTATIONS: Final = [
     Mutation(
         name="who wants a message later does not get what is still alive",
         file="routing/federation/forwarding.py",
-        old="            if not copy.entry.flags & (ONE | GONE) and copy.entry.flags & STATED:",
+        old="            if is_kept(copy.entry):",
         new="            if False:",
         tests=("tests/routing/federation/test_rules.py::test_what_may_go_from_now_on_goes",),
     ),
