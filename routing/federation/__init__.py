@@ -38,6 +38,7 @@
     own_leaves       what this site says of its own
     saying           what it says of itself, and when
     known_wants      what the others want
+    wants_by_name    the same, by topic and pattern
     missed           news and wants that were refused: what to ask whom for
     allowance        how often somebody may have something done
     news_allowances  how much of news peers may tell

@@ -15,10 +15,10 @@ from typing import Final
 import msgspec
 
 from routing.federation.interest import Interest
-from routing.federation.known_wants import Touched
 from routing.federation.link_graph import OPEN, Shut
 from routing.federation.peer import Peer
 from routing.federation.topology import Topology
+from routing.federation.wants_by_name import Touched
 from routing.federation.words import SEEN_TO_MAX
 from routing.peering.copies import within
 from routing.peering.leaves import BUCKETS, TOPIC_BUCKETS, bucket_of

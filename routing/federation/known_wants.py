@@ -13,12 +13,10 @@ one of an earlier version, passes for one where somebody is.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
-import msgspec
-
-from routing.message import MODES, DeliveryMode
-from routing.patterns import PatternTree, is_pattern, topic_matches
+from routing.federation.wants_by_name import KINDS, SaidOfName, Touched, WantsByName
+from routing.message import DeliveryMode
 from routing.peering.leaves import (
     BUCKETS,
     HELD_BYTES_MAX,
@@ -44,38 +42,9 @@ PATTERNS_MAX: Final = 200_000
 BYTES_MAX: Final = 192 * 2**20
 """Of all sites; a pattern counts as so many leaves as it has levels."""
 
-FOUND_MAX: Final = 10_000
-"""Topics of each mode of which it is remembered who wants them."""
-
 Taken = Literal["new", "more", "known", "unsigned", "misplaced", "too much"]
 """What became of a bucket: kept, as the first of its hash or with more names than were known; known already;
 not what its site has signed last, or with names that belong into others; more than is remembered."""
-
-_Said = tuple[str, str, str]
-"""What is said of a name, and of which peer where it is a rule."""
-
-_Kind = Literal["ALL", "ONE", "ATTACHED"]
-_KINDS: Final[tuple[_Kind, ...]] = get_args(_Kind)
-
-_NOBODY: Final[Mapping[str, None]] = {}
-
-
-class Touched(msgspec.Struct):
-    """What others may decide by that has changed.
-
-    Attributes:
-        names: topics and patterns that other sites want for mode ALL, or want no more.
-        names_for_one: the same for mode ONE; and those that somebody is attached to there now, or nobody.
-        come: who wants some of them for mode ALL, and did not.
-        buckets: numbers of those that have come, or are not here any more, of whichever site.
-        rules: of links.
-    """
-
-    names: dict[str, None] = {}
-    names_for_one: dict[str, None] = {}
-    come: dict[str, list[str]] = {}
-    buckets: set[int] = set()
-    rules: bool = False
 
 
 class _Site:
@@ -86,14 +55,12 @@ class _Site:
         held: the hashes of those that are here.
         buckets: as they are told and stored.
         hidden: the numbers of those in which something is hidden.
-        alone: the site, as the only one that wants something.
         tells_attached: it tells to what somebody is attached.
         attached: as many of its leaves say so.
         was_whole: all its buckets were here when `KnownWants.take_touched` was called last.
     """
 
     __slots__ = (
-        "alone",
         "attached",
         "buckets",
         "hashes",
@@ -108,12 +75,11 @@ class _Site:
         "weight",
     )
 
-    def __init__(self, site: str) -> None:
+    def __init__(self) -> None:
         self.hashes: Hashes = {}
         self.held: dict[int, bytes] = {}
         self.buckets: dict[int, bytes] = {}
         self.hidden: frozenset[int] = frozenset()
-        self.alone: dict[str, None] = {site: None}
         self.was_whole = True
         self.tells_attached = False
         self.leaves = self.attached = self.patterns = self.rules = self.weight = 0
@@ -122,7 +88,7 @@ class _Site:
     def lacks(self, index: int) -> bool:
         return self.held.get(index) != self.hashes.get(index)
 
-    def said(self, leaves: Iterable[Leaf]) -> Iterable[_Said]:
+    def said(self, leaves: Iterable[Leaf]) -> Iterable[SaidOfName]:
         """Each mode of a want by itself, to what somebody is attached, and rules of links."""
         for leaf in leaves:
             if leaf.kind in RULES or (leaf.kind == "ATTACHED" and self.tells_attached):
@@ -139,14 +105,9 @@ class KnownWants:
     def __init__(self, server: str) -> None:
         self._server = server
         self._sites: dict[str, _Site] = {}
-        # sites, by what they say, and topic
-        self._topics: dict[str, dict[str, dict[str, None]]] = {kind: {} for kind in _KINDS}
-        self._patterns: dict[str, PatternTree[dict[str, None]]] = {kind: PatternTree() for kind in _KINDS}
-        self._found: dict[str, dict[str, Mapping[str, None]]] = {kind: {} for kind in _KINDS}
+        self._by_name = WantsByName()
         self._lacking: list[set[str]] = [set() for _ in range(BUCKETS)]  # whose bucket is not here
-        self._touched = Touched()
         self._limited_touched: set[_Site] = set()
-        self._rules: dict[tuple[str, str, str], dict[str, None]] = {}  # patterns, by site, kind and peer
         self._weight = self._bytes = 0
 
     # -- what is known ----------------------------------------------------------------------------
@@ -162,16 +123,14 @@ class KnownWants:
         To be read at once: it may change with what is heard next. Costs a look-up where the same was asked
         since wants of it changed, else a few microseconds. Not for system topics, which one server wants.
         """
-        found = self._found[mode].get(topic)
-        return self._find(mode, topic) if found is None else found
+        return self._by_name.find(mode, topic)
 
     def attached(self, topic: str) -> Mapping[str, None]:
         """Those of whom it is known, of the sites that want a topic for mode ONE, that somebody is attached.
 
         And those that do not tell. Otherwise as `wanting`.
         """
-        found = self._found["ATTACHED"].get(topic)
-        return self._find("ATTACHED", topic) if found is None else found
+        return self._by_name.find("ATTACHED", topic)
 
     def unsure(self, topic: str) -> set[str]:
         """The sites that may want a topic, or not: a bucket of theirs that would tell is not here."""
@@ -179,7 +138,7 @@ class KnownWants:
 
     def take_touched(self) -> Touched:
         """What has changed since this was asked before."""
-        touched, self._touched = self._touched, Touched()
+        touched, self._by_name.touched = self._by_name.touched, Touched()
         for known in self._limited_touched:
             is_whole = known.held == known.hashes
             touched.rules |= is_whole != known.was_whole
@@ -187,25 +146,13 @@ class KnownWants:
         self._limited_touched.clear()
         return touched
 
-    def _find(self, kind: _Kind, topic: str) -> Mapping[str, None]:
-        found: Mapping[str, None] = self._topics[kind].get(topic, _NOBODY)
-        for sites in self._patterns[kind].match(topic) if len(self._patterns[kind]) else ():
-            found = {**found, **sites} if found else sites
-        remembered = self._found[kind]
-        if len(remembered) >= FOUND_MAX:
-            remembered.clear()
-        remembered[topic] = found
-        return found
-
     def wanting_by_name(self, mode: DeliveryMode, name: str) -> Mapping[str, None]:
         """The other sites that want a topic or a pattern, as they said it; see `wanting`."""
-        if is_pattern(name):
-            return self._patterns[mode].get(name) or _NOBODY
-        return self._topics[mode].get(name, _NOBODY)
+        return self._by_name.wanting(mode, name)
 
     def is_taken_by_pattern(self, topic: str) -> bool:
         """Whether another site wants a pattern that takes a topic."""
-        return any(self._patterns[mode].match(topic) for mode in MODES)
+        return self._by_name.is_taken_by_pattern(topic)
 
     def wants_of(self, sites: Container[str]) -> Iterator[Want]:
         """What these sites are known to want; what several do as often. Costs a microsecond each."""
@@ -233,7 +180,7 @@ class KnownWants:
             return True
         if known.held != known.hashes:
             return True
-        return any(topic_matches(each, topic) for each in self._rules.get((site, kind, peer), ()))
+        return self._by_name.rules_allow(site, kind, peer, topic)
 
     def count(self, site: str) -> int | None:
         """How many topics and patterns a site is known to want; None where it does not say what it wants."""
@@ -288,7 +235,7 @@ class KnownWants:
             return self.forget(site)
         known = self._sites.get(site)
         if known is None:
-            known = self._sites[site] = _Site(site)
+            known = self._sites[site] = _Site()
         known.limited = frozenset(
             (kind, link.peer)
             for link in statement.links
@@ -315,7 +262,7 @@ class KnownWants:
         leaves = [leaf for index in known.buckets for leaf in self._read(known, index).leaves]
         was = set(known.said(leaves))
         known.tells_attached = tells
-        self._change(site, known, was, set(known.said(leaves)))
+        self._by_name.change(site, was, set(known.said(leaves)))
 
     def take(self, site: str, index: int, data: bytes) -> Taken:
         """Take a bucket of a site. Raises Refusal where it is none."""
@@ -358,6 +305,7 @@ class KnownWants:
         for index in lacking:
             self._note_lacking(site, known, index)
         del self._sites[site]
+        self._by_name.forget(site)
         return held
 
     def _read(self, known: _Site, index: int) -> Bucket:
@@ -377,13 +325,11 @@ class KnownWants:
 
     def _has_room_for_patterns(self, site: str, known: _Site, before: Bucket, bucket: Bucket) -> bool:
         """Of a pattern there is one for each mode, and for those attached, however many sites want it."""
-        count = sum(map(len, self._patterns.values()))
-        if count + len(_KINDS) * bucket.patterns <= PATTERNS_MAX:
+        count = self._by_name.pattern_count
+        if count + len(KINDS) * bucket.patterns <= PATTERNS_MAX:
             return True
-        was, now = _patterns(known, before), _patterns(known, bucket)
-        come = sum(self._patterns[kind].get(name) is None for kind, name in now - was)
-        gone = sum((self._patterns[kind].get(name) or {}).keys() == {site} for kind, name in was - now)
-        return _fits(count, come - gone, PATTERNS_MAX)
+        was, now = set(known.said(before.leaves)), set(known.said(bucket.leaves))
+        return _fits(count, self._by_name.more_patterns(site, was, now), PATTERNS_MAX)
 
     def _drop_stale(self, site: str, known: _Site, index: int) -> None:
         """Drop what is here of buckets that have changed since, but of this one: others may never come."""
@@ -394,14 +340,14 @@ class KnownWants:
         lacking = self._lacking[index]
         if known.lacks(index) != (site in lacking):
             lacking ^= {site}
-            self._touched.buckets.add(index)
+            self._by_name.touched.buckets.add(index)
             if known.limited:
                 self._limited_touched.add(known)
 
     def _replace(self, site: str, known: _Site, index: int, data: bytes, bucket: Bucket) -> None:
         """Put a bucket in the place of the one that is here."""
         before = self._read(known, index)
-        self._change(site, known, set(known.said(before.leaves)), set(known.said(bucket.leaves)))
+        self._by_name.change(site, set(known.said(before.leaves)), set(known.said(bucket.leaves)))
         known.leaves += len(bucket.leaves) - len(before.leaves)
         known.rules += sum(bool(leaf.peer) for leaf in bucket.leaves)
         known.rules -= sum(bool(leaf.peer) for leaf in before.leaves)
@@ -419,74 +365,6 @@ class KnownWants:
             known.hidden -= {index}
         if data:
             known.buckets[index], known.held[index] = data, known.hashes[index]
-
-    def _change(self, site: str, known: _Site, was: set[_Said], now: set[_Said]) -> None:
-        """A site says this now of some names, and said that before."""
-        for kind, name, peer in was - now:
-            self._leave(site, kind, name, peer)
-        for kind, name, peer in now - was:
-            self._enter(known, site, kind, name, peer)
-
-    def _enter(self, known: _Site, site: str, kind: str, name: str, peer: str) -> None:
-        if peer:
-            self._rules.setdefault((site, kind, peer), {})[name] = None
-            self._touched.rules = True
-            return
-        self._touch(kind, name)
-        if kind == "ALL":
-            self._touched.come.setdefault(name, []).append(site)
-        if is_pattern(name):
-            wanting = self._patterns[kind].get(name)
-            if wanting is None:
-                self._patterns[kind].put(name, {site: None})
-            else:
-                wanting[site] = None
-            self._found[kind].clear()
-            return
-        topics = self._topics[kind]
-        sites = topics.get(name)
-        if sites is None:
-            topics[name] = known.alone
-        elif len(sites) == 1:
-            topics[name] = {**sites, site: None}  # that of one site is shared by all that it alone wants
-        else:
-            sites[site] = None
-        self._found[kind].pop(name, None)
-
-    def _touch(self, kind: str, name: str) -> None:
-        names = self._touched.names if kind == "ALL" else self._touched.names_for_one
-        names[name] = None
-
-    def _leave(self, site: str, kind: str, name: str, peer: str) -> None:
-        if peer:
-            self._touched.rules = True
-            rules = self._rules[site, kind, peer]
-            del rules[name]
-            if not rules:
-                del self._rules[site, kind, peer]
-            return
-        self._touch(kind, name)
-        if is_pattern(name):
-            wanting = self._patterns[kind].get(name) or {}
-            wanting.pop(site, None)
-            if not wanting:
-                self._patterns[kind].discard(name)
-            self._found[kind].clear()
-            return
-        topics = self._topics[kind]
-        sites = topics[name]
-        if len(sites) == 1:
-            del topics[name]
-        else:
-            del sites[site]
-            if len(sites) == 1:
-                topics[name] = self._sites[next(iter(sites))].alone
-        self._found[kind].pop(name, None)
-
-
-def _patterns(known: _Site, bucket: Bucket) -> set[tuple[str, str]]:
-    """Those that are wanted, by mode, and those that somebody is attached to."""
-    return {(kind, name) for kind, name, peer in known.said(bucket.leaves) if not peer and is_pattern(name)}
 
 
 def _fits(count: int, more: int, at_most: int) -> bool:

@@ -15,9 +15,9 @@ from typing import Final
 
 import msgspec
 
-from routing.federation.known_wants import Touched
 from routing.federation.link_graph import OPEN, Shut
 from routing.federation.topology import Topology
+from routing.federation.wants_by_name import Touched
 from routing.federation.ways import NOBODY
 from routing.patterns import is_pattern
 from routing.peering.leaves import TOPIC_BUCKETS, bucket_of

@@ -10,9 +10,9 @@ from routing.federation.custody import Custody
 from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding
 from routing.federation.itineraries import Itineraries
-from routing.federation.known_wants import Touched
 from routing.federation.nearest import NearestByNews
 from routing.federation.topology import Topology
+from routing.federation.wants_by_name import Touched
 from routing.message import DEPTH_UNLIMITED
 from routing.names import is_system_topic
 from routing.patterns import is_pattern

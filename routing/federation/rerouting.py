@@ -13,10 +13,10 @@ from routing.federation.assigning import Assigning
 from routing.federation.destinations import Destinations
 from routing.federation.forwarding import Forwarding
 from routing.federation.itineraries import Itineraries, Itinerary
-from routing.federation.known_wants import Touched
 from routing.federation.peer import Peer
 from routing.federation.topology import Topology
 from routing.federation.turns import Turns
+from routing.federation.wants_by_name import Touched
 from routing.lifecycle import Lifecycle
 from routing.patterns import is_pattern
 from routing.peering.copies import UNKNOWN, Copy

@@ -25,8 +25,8 @@ from typing import Final
 
 from routing.federation.interest import Interest
 from routing.federation.interest_peer import EVERYTHING, InterestPeer
-from routing.federation.known_wants import Touched
 from routing.federation.nearest import EVERY_SITE, NearestByNews
+from routing.federation.wants_by_name import Touched
 from routing.federation.ways import NOBODY
 from routing.message import DEPTH_UNLIMITED, MODES
 from routing.patterns import TopicTree, is_pattern, subscription_takes

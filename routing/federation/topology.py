@@ -4,9 +4,10 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
-from routing.federation.known_wants import KnownWants, Touched
+from routing.federation.known_wants import KnownWants
 from routing.federation.link_graph import LinkEnd
 from routing.federation.peer import Peer
+from routing.federation.wants_by_name import Touched
 from routing.federation.ways import Ways
 from routing.peering.copies import PeerRules
 from routing.peering.news import DESTINATIONS, KnownNews, SiteNews

@@ -137,9 +137,9 @@ MUTATIONS: Final = [
     ),
     Mutation(
         name="news of who is attached moves nothing",
-        file=KNOWN,
-        old="        names = self._touched.names if",
-        new='        if kind == "ATTACHED":\n            return\n        names = self._touched.names if',
+        file="routing/federation/wants_by_name.py",
+        old="        names = self.touched.names if",
+        new='        if kind == "ATTACHED":\n            return\n        names = self.touched.names if',
         tests=(f"{TESTS}::test_one_rests_while_nobody_is_attached_and_goes_to_who_comes_first",),
     ),
     Mutation(
@@ -152,7 +152,7 @@ MUTATIONS: Final = [
     Mutation(
         name="a site that says from now on who is attached is taken as it was",
         file=KNOWN,
-        old="        self._change(site, known, was, set(known.said(leaves)))\n",
+        old="        self._by_name.change(site, was, set(known.said(leaves)))\n",
         new="",
         tests=(f"{IN_NEWS}::test_a_site_that_tells_from_now_on_is_believed_at_once",),
     ),

@@ -323,7 +323,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="who wants something no more wants it for ever",
-        file=WANTS,
+        file="routing/federation/wants_by_name.py",
         old="            self._leave(site, kind, name, peer)\n",
         new="            pass\n",
         tests=(WANTS_TESTS,),
