@@ -111,31 +111,9 @@ class Publishing:
                     state.out.append(AnswerRequest(consumer, request, smuid=smuid, repeated=True))
                 return
         topic = state.topic(topic_name)
-        settings = state.settings
-        # `Room` has the rule; most topics are told to have room without it
-        may_be_full = (
-            topic.messages >= settings.queue_messages_max
-            or topic.bytes >= settings.queue_bytes_max
-            or topic_name in state.crossing.besides
-        )
-        if may_be_full and not together and self._room.is_full(topic_name):
-            text = f"{topic_name} holds as much as it may; try again once messages have been taken from it"
-            self._deny_full(topic_name, message, publisher)
-            raise Refusal(Refusal.QUEUE_FULL, text)
-        shares = state.shares
-        share = shares.by_publisher.get(publisher) or shares.charged(publisher, topic.recipient)
-        is_bounded = share is not None and share.is_bounded
-        wants_receipt = message.receipt != "NONE"
-        if (is_bounded or topic.recipient or wants_receipt) and not together:
-            try:
-                if share is not None:
-                    share.check(1, message.size_bytes)
-                if topic.recipient or wants_receipt:
-                    self._room.check_system(publisher, [(topic_name, message.size_bytes, wants_receipt)])
-            except Refusal:
-                state.matching.forget_if_unused(topic)
-                self._deny_full(topic_name, message, publisher)
-                raise
+        share = state.shares.by_publisher.get(publisher) or state.shares.charged(publisher, topic.recipient)
+        if not together:
+            self._check_room(topic, message, publisher, share)
         # where an error of ours takes back to
         untaken, last_id = len(state.out), state.last_id
         try:
@@ -157,6 +135,32 @@ class Publishing:
             state.publications.add(publisher, cmuid, smuid, now)
             if message.guarantee:
                 state.out.append(StorePublication(publisher, cmuid, smuid))
+
+    def _check_room(self, topic: Topic, message: Message, publisher: str, share: Share | None) -> None:
+        """Refuse what the topic has no room for, or the account that it counts on: raises Refusal."""
+        state, settings = self._state, self._state.settings
+        # `Room` has the rule; most topics are told to have room without it
+        may_be_full = (
+            topic.messages >= settings.queue_messages_max
+            or topic.bytes >= settings.queue_bytes_max
+            or topic.name in state.crossing.besides
+        )
+        if may_be_full and self._room.is_full(topic.name):
+            text = f"{topic.name} holds as much as it may; try again once messages have been taken from it"
+            self._deny_full(topic.name, message, publisher)
+            raise Refusal(Refusal.QUEUE_FULL, text)
+        wants_receipt = message.receipt != "NONE"
+        is_bounded = share is not None and share.is_bounded
+        if is_bounded or topic.recipient or wants_receipt:
+            try:
+                if share is not None:
+                    share.check(1, message.size_bytes)
+                if topic.recipient or wants_receipt:
+                    self._room.check_system(publisher, [(topic.name, message.size_bytes, wants_receipt)])
+            except Refusal:
+                state.matching.forget_if_unused(topic)
+                self._deny_full(topic.name, message, publisher)
+                raise
 
     def _take_back(self, topic: Topic, untaken: int, last_id: int, now: float) -> None:
         """An error of ours met a message while it was accepted: it never was, nor what the server told of it.
