@@ -14,7 +14,7 @@ from daemon.terminal.figures import duration_shown
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
-from routing.federation.outlook import DOWN
+from routing.federation.obstacles import DOWN
 from routing.names import check_topic
 from routing.peering.news import DESTINATIONS, NEWS
 from routing.peering.wants import PATTERNS, WANTS_FROM_NEWS
@@ -93,7 +93,7 @@ def routes(
         _show_routes(found)
     else:
         typer.echo("This site has no peers: a message goes no further; see `smqpd peer add --help`.")
-    if any(route.why in DOWN or not all(one.up for one in route.destinations) for route in found):
+    if any(route.obstacle in DOWN or not all(one.up for one in route.destinations) for route in found):
         raise typer.Exit(FAILED)
 
 

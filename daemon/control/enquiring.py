@@ -31,18 +31,18 @@ from daemon.control.reports import (
     Told,
     Unanswered,
 )
-from daemon.control.routes import why_not
+from daemon.control.routes import by_destinations
 from daemon.hops.examine import examine, shortened
 from daemon.system.clock import Clock
 from routing.door import Door
 from routing.errors import Refusal
 from routing.federation.arriving import accepted_depth
 from routing.federation.enquiry import About, Ask, Enquiries, Ping, Trace, Why, check_ask, kind
-from routing.federation.outlook import COME_FROM_THERE, DOWN, LINK_DOWN, Way
+from routing.federation.obstacles import DOWN
+from routing.federation.outlook import Way
 from routing.headers import write_created
 from routing.message import Message, Section
 from routing.names import is_system_topic
-from routing.peering.copies import onward
 
 _log = logging.getLogger(__name__)
 
@@ -216,18 +216,20 @@ class Enquiring:
         self._outgoing.append((peer, "ask", Ask(ask.key, about, (*ask.hops, self._server), left_s)))
         self._wake()
 
-    def _cannot_be_asked(self, about: About, peer: str) -> str:
-        """Why a peer cannot be asked; "" where it can."""
+    def _unasked(self, about: About, peer: str) -> PassedOver | None:
+        """Why a peer cannot be asked; None where it can."""
         if not self._outlook.peers[peer].up:
-            return self._in_full(Way(peer, None, LINK_DOWN))
+            return self._passed_over(Way(peer, None, "down"))
         if kind(about) not in self._features.get(peer, ()):
-            return f"it does not know `{kind(about)}`: its smqpd is too old"
-        return ""
+            return PassedOver(peer, f"it does not know `{kind(about)}`: its smqpd is too old")
+        return None
 
-    def _in_full(self, way: Way) -> str:
+    def _passed_over(self, way: Way) -> PassedOver:
         """Why nothing goes there; of a link that is down, why it is."""
-        why = self._why_down(way.peer) if way.why in DOWN else ""
-        return f"{LINK_DOWN} ({why}){way.why.removeprefix(LINK_DOWN)}" if why else way.why
+        is_down = way.obstacle in DOWN
+        if is_down and (why := self._why_down(way.peer)):
+            way = msgspec.structs.replace(way, detail=f" ({why})")
+        return PassedOver(way.peer, way.why, is_down, is_source=way.obstacle == "source")
 
     def _ping(self, ask: Ask, peer: str, ping: Ping) -> None:
         if ping.server == self._server:
@@ -239,15 +241,16 @@ class Enquiring:
         for name in sorted(peers, key=lambda name: (distances.get(name, math.inf), name)):
             if name in ask.hops or not (name in distances or name == ping.server):
                 continue
-            why = self._cannot_be_asked(ping, name)
-            if not why:
+            unasked = self._unasked(ping, name)
+            if unasked is None:
                 self._ask_on(ask, ping, name)
                 return
-            reasons[name] = why
+            reasons[name] = unasked.why
         if not reasons:
-            unheard = (name for name, known in sorted(peers.items()) if not known.up and name not in ask.hops)
-            reasons = {name: self._cannot_be_asked(ping, name) for name in unheard}
-            reasons = {f"no way to {ping.server} is known here": "", **reasons}
+            reasons = {f"no way to {ping.server} is known here": ""}
+            for name, known in sorted(peers.items()):
+                if not known.up and name not in ask.hops:
+                    reasons[name] = self._passed_over(Way(name, None, "down")).why
         told = "; ".join(f"{name}: {why}" if why else name for name, why in reasons.items())
         self._report(ask, peer, "stopped", told)
 
@@ -256,10 +259,9 @@ class Enquiring:
         count = self._door.view.takers(trace.topic, trace.mode)
         if not (trace.mode == "ONE" and self._door.view.is_attended(trace.topic)):
             for way, destinations in self._ways(ask, trace):
-                why = self._in_full(way) if way.why else self._cannot_be_asked(trace, way.peer)
-                if why:
-                    is_down = way.why in DOWN if way.why else not self._outlook.peers[way.peer].up
-                    passed_over.append(PassedOver(way.peer, why, is_down, way.why == COME_FROM_THERE))
+                unasked = self._passed_over(way) if way.obstacle else self._unasked(trace, way.peer)
+                if unasked is not None:
+                    passed_over.append(unasked)
                 else:
                     assert way.depth is not None
                     on = msgspec.structs.replace(trace, depth=way.depth, destinations=destinations)
@@ -288,10 +290,8 @@ class Enquiring:
             if assigned is None:
                 yield way, ()
                 continue
-            why = why_not(outlook, way.peer, way.why, assigned)
-            depth = None if why else onward(trace.depth)
             seen_to = tuple(one.site for one in assigned if one.peer == way.peer)
-            yield Way(way.peer, depth, why), seen_to
+            yield by_destinations(outlook, way, trace.depth, assigned), seen_to
 
     def _deliver(self, ask: Ask, trace: Trace) -> str | None:
         """Give the probe to the subscriptions here, for as long as the question lives; None if it is full."""
@@ -316,9 +316,9 @@ class Enquiring:
         for name in sorted(self._outlook.peers):
             if name in ask.hops:
                 continue
-            why = self._cannot_be_asked(ask.about, name)
-            if why:
-                passed_over.append(PassedOver(name, why, not self._outlook.peers[name].up))
+            unasked = self._unasked(ask.about, name)
+            if unasked is not None:
+                passed_over.append(unasked)
             else:
                 self._ask_on(ask, ask.about, name)
                 asked.append(name)

@@ -1,20 +1,20 @@
 """Where a message would go from this site, and why not further."""
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from daemon.operating.federation import Route, RouteDestination
 from routing.federation.assignments import Assignment
-from routing.federation.outlook import DOWN, LINK_DOWN, UNTOLD, UNWANTED, Outlook
+from routing.federation.obstacles import DOWN, Obstacle
+from routing.federation.outlook import Outlook, Way
 from routing.message import DEPTH_UNLIMITED
 from routing.names import is_system_topic, parse_address
+from routing.peering.copies import onward
 from routing.peering.wants import Want
 
-NOT_SHORTEST: Final = "no shortest way to who wants it begins there"
-LINK_BEYOND_DOWN: Final = "a link beyond it is down"
-ANOTHER_WAY: Final = "another way is taken while the link is down"
-WANTS: Final = ("", *DOWN, UNTOLD, UNWANTED)
+WANTS: Final[frozenset[Obstacle]] = DOWN | {"", "untold", "unwanted"}
 """What peers tell of wants, which does not matter where destinations are known."""
 
 
@@ -22,64 +22,68 @@ def routes(outlook: Outlook, name: str) -> list[Route]:
     """The ways of messages to a topic, of either mode, and to a server of that name; or to an account."""
     if is_system_topic(name):
         return _by_wants(outlook, ("SERVER", parse_address(name).server))
-    to_all = _by_wants(outlook, ("ALL", name))
+    to_server = _by_wants(outlook, ("SERVER", name)) if outlook.distances(("SERVER", name)) else []
+    return [*_to_all(outlook, name), *_by_wants(outlook, ("ONE", name)), *to_server]
+
+
+def _to_all(outlook: Outlook, name: str) -> list[Route]:
+    want: Want = ("ALL", name)
     assigned = outlook.assignments.find(name, DEPTH_UNLIMITED)
     if assigned is None:
         why = outlook.assignments.why_none(name, DEPTH_UNLIMITED)
-        to_all = [msgspec.structs.replace(route, why_unnamed=why) for route in to_all]
-    else:
-        to_all = [_by_destinations(outlook, route, assigned) for route in to_all]
-    to_server = _by_wants(outlook, ("SERVER", name)) if outlook.distances(("SERVER", name)) else []
-    return [*to_all, *_by_wants(outlook, ("ONE", name)), *to_server]
+        return [msgspec.structs.replace(route, why_unnamed=why) for route in _by_wants(outlook, want)]
+    known = outlook.distances(want)
+    out = []
+    for way in outlook.ways_to(want, DEPTH_UNLIMITED, ()):
+        route = _route(by_destinations(outlook, way, DEPTH_UNLIMITED, assigned), want, known)
+        if seen_to := [one for one in assigned if one.peer == way.peer]:
+            route = msgspec.structs.replace(
+                route,
+                distance=min(one.hops for one in seen_to),
+                destinations=tuple(_destination(one, assigned) for one in seen_to),
+            )
+        out.append(route)
+    return out
 
 
 def _by_wants(outlook: Outlook, want: Want) -> list[Route]:
     known = outlook.distances(want)
-    out = []
-    for way in outlook.ways_to(want, DEPTH_UNLIMITED, ()):
-        distance = known.get(way.peer)
-        out.append(
-            Route(
-                peer=way.peer,
-                kind=want[0],
-                distance=None if distance is None else distance + 1,
-                why=way.why,
-            )
-        )
-    return out
+    return [_route(way, want, known) for way in outlook.ways_to(want, DEPTH_UNLIMITED, ())]
 
 
-def _by_destinations(outlook: Outlook, route: Route, assigned: list[Assignment]) -> Route:
-    """What destinations make of a way to a peer, for a message of mode ALL."""
-    seen_to = [one for one in assigned if one.peer == route.peer]
-    why = why_not(outlook, route.peer, route.why, assigned)
-    if not seen_to:
-        return msgspec.structs.replace(route, why=why)
-    return msgspec.structs.replace(
-        route,
-        distance=min(one.hops for one in seen_to),
-        why=why,
-        destinations=tuple(_destination(one, assigned) for one in seen_to),
+def _route(way: Way, want: Want, known: Mapping[str, int]) -> Route:
+    """`known` are the distances of the want, by peer."""
+    distance = known.get(way.peer)
+    return Route(
+        peer=way.peer,
+        kind=want[0],
+        distance=None if distance is None else distance + 1,
+        why=way.why,
+        obstacle=way.obstacle,
     )
 
 
-def why_not(outlook: Outlook, peer: str, why: str, assigned: list[Assignment]) -> str:
-    """Why a message with these destinations does not go to a peer; "" where it does.
+def by_destinations(outlook: Outlook, way: Way, depth: int, assigned: list[Assignment]) -> Way:
+    """What destinations make of a way to a peer, for a message of mode ALL that may go `depth` more."""
+    obstacle, detail = _obstacle(outlook, way, assigned)
+    return Way(way.peer, None if obstacle else onward(depth), obstacle, detail)
 
-    `why`: why it would not if they were not known.
-    """
+
+def _obstacle(outlook: Outlook, way: Way, assigned: list[Assignment]) -> tuple[Obstacle, str]:
+    """See `Way.obstacle` and `Way.detail`."""
+    peer = way.peer
     if any(one.peer == peer for one in assigned):
-        return "" if outlook.is_up(peer) else LINK_DOWN
-    if why not in WANTS or (why == UNTOLD and not assigned):
-        return why
+        return "" if outlook.is_up(peer) else "down", ""
+    if way.obstacle not in WANTS or (way.obstacle == "untold" and not assigned):
+        return way.obstacle, way.detail
     behind = [one for one in assigned if peer in one.if_up or peer in one.as_short]
     if behind and not outlook.is_up(peer):
-        return ANOTHER_WAY if all(one.up for one in behind) else LINK_DOWN
+        return "bypassed" if all(one.up for one in behind) else "down", ""
     if any(peer in one.if_up for one in behind):
-        return LINK_BEYOND_DOWN
+        return "beyond-down", ""
     if others := sorted({one.peer for one in assigned if peer in one.as_short}):
-        return f"{' and '.join(others)} {'is' if len(others) == 1 else 'are'} as near"
-    return NOT_SHORTEST if assigned else UNWANTED
+        return "as-near", f"{' and '.join(others)} {'is' if len(others) == 1 else 'are'}"
+    return "longer-way" if assigned else "unwanted", ""
 
 
 def _destination(one: Assignment, assigned: list[Assignment]) -> RouteDestination:

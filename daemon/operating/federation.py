@@ -107,6 +107,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         distance: links from this site to the nearest site beyond the peer that wants it; None where the
             peer knows of none. It is the least Depth with which a message gets there.
         why: a message does not go there now; "" where it goes.
+        obstacle: the same for programs, see `routing.federation.obstacles.Obstacle`. A site of 0.1 gives none
+            beside its words, and then it is not known whether a link is down.
         destinations: of kind ALL: what the peer would be asked to see to.
         why_unnamed: of kind ALL: why a message names no destinations, and goes wherever peers tell that it is
             wanted; "" where it names them.
@@ -116,5 +118,6 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["ALL", "ONE", "SERVER"]
     distance: int | None
     why: str
+    obstacle: str = ""
     destinations: tuple[RouteDestination, ...] = ()
     why_unnamed: str = ""

@@ -28,6 +28,7 @@
     telling          what peers are told of all that
     interest_peer    what one of them has been told
     outlook          what others may read of all this
+    obstacles        what keeps a message from a peer
     assignments      which peer would see to which destination, and why
     enquiry          questions that travel over the links
     spreading        how news comes to all sites

@@ -5,13 +5,13 @@ without a message.
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 import msgspec
 
 from routing.federation.assignments import Assignments
 from routing.federation.forwarding import Forwarding
 from routing.federation.interest import Interest
+from routing.federation.obstacles import WORDS, Obstacle
 from routing.federation.own_wants import OwnWants
 from routing.federation.peer import Peer
 from routing.federation.spreading import Spreading
@@ -24,31 +24,25 @@ from routing.peering.crossing import Crossing
 from routing.peering.news import KnownNews
 from routing.peering.wants import Want
 
-LINK_DOWN: Final = "the link is down"
-DOWN_UNWANTED: Final = "the link is down, and when it was up nobody there wanted it"
-DOWN_UNTOLD: Final = "the link is down, and has not been up: what is wanted there is not known"
-DOWN: Final = (LINK_DOWN, DOWN_UNWANTED, DOWN_UNTOLD)
-"""Where it would go with the link up, or may go: what lies beyond a link that is down changes unheard."""
-
-UNTOLD: Final = "the link has just come up: what is wanted there is not known yet"
-UNWANTED: Final = "nobody there wants it"
-UNATTENDED: Final = "nobody who wants it there is attached"
-BARRED: Final = "topic rules or depth_max of a link keep it from who wants it there"
-NO_WAY: Final = "no way to it is known there"
-COME_FROM_THERE: Final = "it has come from there"
-
 
 class Way(msgspec.Struct, frozen=True):
     """One peer.
 
     Attributes:
         depth: with which the message goes there; None where it does not go.
-        why: it does not go there; "" where it goes.
+        obstacle: it does not go there; "" where it goes.
+        detail: what the obstacle's words leave open: who is nearer, how far it is, why a link is down.
     """
 
     peer: str
     depth: int | None
-    why: str = ""
+    obstacle: Obstacle = ""
+    detail: str = ""
+
+    @property
+    def why(self) -> str:
+        """The obstacle in words; "" for none."""
+        return WORDS[self.obstacle].format(self.detail)
 
 
 class Outlook:
@@ -116,43 +110,45 @@ class Outlook:
         found = []
         for name, peer in sorted(self.peers.items()):
             distance = 0 if peer.rules.flood and not one else distances.get(name)
-            why = _why_not(peer, want, distance, onward(depth), hops)
-            if why == UNWANTED:
-                why = UNATTENDED if name in wanted else self._why_unwanted(peer, want)
-            found.append(Way(name, None if why else onward(depth), why))
+            obstacle = _obstacle(peer, want, distance, onward(depth), hops)
+            if obstacle == "unwanted":
+                obstacle = "unattended" if name in wanted else self._why_unwanted(peer, want)
+            detail = str(distance + 1) if obstacle == "far" and distance is not None else ""
+            found.append(Way(name, None if obstacle else onward(depth), obstacle, detail))
         return _nearest(found, distances) if one else found
 
-    def _why_unwanted(self, peer: Peer, want: Want) -> str:
+    def _why_unwanted(self, peer: Peer, want: Want) -> Obstacle:
         """Why a peer has not told that anybody there wants it. A site tells of itself first of all."""
         told = self._interest.distance(peer.name, ("SERVER", peer.name)) is not None
         if not peer.up:
-            return DOWN_UNWANTED if told else DOWN_UNTOLD
+            return "down-unwanted" if told else "down-untold"
         if not told:
-            return UNTOLD
+            return "untold"
         if want[0] == "SERVER":
-            return NO_WAY
-        return BARRED if self._interest.is_barred(peer.name, want) else UNWANTED
+            return "no-way"
+        return "barred" if self._interest.is_barred(peer.name, want) else "unwanted"
 
 
-def _why_not(peer: Peer, want: Want, distance: int | None, depth: int | None, hops: tuple[str, ...]) -> str:
+def _obstacle(
+    peer: Peer, want: Want, distance: int | None, depth: int | None, hops: tuple[str, ...]
+) -> Obstacle:
     if peer.name in hops:
-        return COME_FROM_THERE if peer.name == hops[-1] else "it has been there"
+        return "source" if peer.name == hops[-1] else "been-there"
     if depth is None:
-        return "its Depth ends here"
+        return "depth"
     if want[0] != "SERVER" and not peer.may_go(want[1]):
-        return "the rules of the link forbid it"
+        return "rules"
     if distance is None:
-        return UNWANTED
+        return "unwanted"
     if not within(distance, depth):
-        return f"who wants it there is {distance + 1} links away, further than its Depth"
-    return "" if peer.up else LINK_DOWN
+        return "far"
+    return "" if peer.up else "down"
 
 
 def _nearest(found: list[Way], distances: Mapping[str, int]) -> list[Way]:
     """One way is gone, the nearest."""
-    fit = [(distances[way.peer], way.peer) for way in found if not way.why]
+    fit = [(distances[way.peer], way.peer) for way in found if not way.obstacle]
     chosen = min(fit)[1] if fit else ""
     return [
-        way if way.why or way.peer == chosen else Way(way.peer, None, f"{chosen} is as near or nearer")
-        for way in found
+        way if way.obstacle or way.peer == chosen else Way(way.peer, None, "nearer", chosen) for way in found
     ]

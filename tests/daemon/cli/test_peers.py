@@ -103,25 +103,33 @@ async def test_the_way_to_what_is_no_topic_is_not_asked_for(operator: Operator) 
 
 
 @pytest.mark.parametrize(
-    ("why", "code"),
+    ("obstacle", "why", "code"),
     [
-        ("", 0),
-        ("nobody there wants it", 0),
-        ("the link is down", 1),
-        ("the link is down, and has not been up: what is wanted there is not known", 1),
+        ("", "", 0),
+        ("unwanted", "niemand dort will es", 0),
+        ("down", "die Verbindung ist getrennt", 1),
+        ("down-unwanted", "die Verbindung ist getrennt, und niemand wollte es dort", 1),
+        ("down-untold", "die Verbindung ist getrennt, und war es immer", 1),
+        ("rules", "the link is down", 0),
+        ("word-of-a-later-version", "the link is down", 0),
     ],
 )
-async def test_routes_end_with_1_where_a_link_that_matters_is_down(
-    tmp_path: Path, why: str, code: int
+async def test_routes_end_with_1_where_a_link_that_matters_is_down_in_whatever_words_the_site_says_so(
+    tmp_path: Path, obstacle: str, why: str, code: int
 ) -> None:
     (tmp_path / "smqpd.toml").write_text('[site]\nserver_name = "gamma.example"\n')
     (tmp_path / "state").mkdir()
 
     async def answer(question: Question, tell: Tell) -> None:
-        await tell([Route(peer="beta.example", kind="ALL", distance=None, why=why)])
+        await tell([Route(peer="beta.example", kind="ALL", distance=None, why=why, obstacle=obstacle)])
 
     async with trio.open_nursery() as nursery:
         await nursery.start(serve_control, tmp_path / "state", answer, Mishaps().note)
         ended, shown, _ = await Operator(tmp_path).command("routes", "weather")
         nursery.cancel_scope.cancel()
     assert (ended, why in shown) == (code, True)
+
+
+def test_a_route_of_an_earlier_version_has_no_word_for_programs() -> None:
+    told = b'{"peer":"beta.example","kind":"ALL","distance":null,"why":"the link is down"}'
+    assert msgspec.json.decode(told, type=Route).obstacle == ""

@@ -157,6 +157,26 @@ class TestTrace:
             await reader.publish("weather", "the first")
             assert await reader.take() == "the first"
 
+    async def test_a_peer_whose_link_is_down_and_the_one_that_asks_are_told_apart_by_more_than_words(
+        self, tmp_path: Path
+    ) -> None:
+        async with sites(tmp_path, CHAIN) as running:
+            await (await running["gamma"].client("reader")).subscribe("weather")
+            await (await running["beta"].client("reader")).subscribe("weather")
+            await running["alpha"].wanted("ALL", "weather", within=1)
+            running.network.unreachable.add("gamma")
+            running.network.cut()
+            await down(running["beta"], "gamma")
+            await again_reached(running["alpha"], "beta")
+            await running["alpha"].wanted("ALL", "weather")
+            reports, _ = await asked(running["alpha"], Trace("weather"))
+            [at_beta] = [report.passed_over for report in reports if report.at == "beta"]
+            assert {one.peer: (one.is_down, one.is_source) for one in at_beta} == {
+                "alpha": (False, True),
+                "gamma": (True, False),
+            }
+            assert passed_over(reports, "beta")["gamma"].startswith("the link is down (")
+
     async def test_told_to_deliver_it_gives_each_subscription_one_message(self, tmp_path: Path) -> None:
         async with sites(tmp_path, RING) as running:
             readers = {name: await running[name].client("reader") for name in ("beta", "gamma")}

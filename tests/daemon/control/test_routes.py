@@ -100,6 +100,37 @@ def test_a_way_that_is_down_is_said_to_be_and_so_is_the_way_round_it() -> None:
     assert to_all(sites, "a")["b"].why == "the link is down"
 
 
+def test_programs_have_a_word_for_what_keeps_it_from_a_peer() -> None:
+    sites = Federation({("a", "b"), ("a", "c"), ("c", "d"), ("d", "e"), ("b", "e")})
+    sites.subscribe("e")
+    know_all(sites)
+    assert words(sites) == {
+        ("ALL", "b"): "",
+        ("ALL", "c"): "longer-way",
+        ("ONE", "b"): "",
+        ("ONE", "c"): "nearer",
+    }
+    sites.cut("a", "b")
+    assert words(sites) == {
+        ("ALL", "b"): "bypassed",
+        ("ALL", "c"): "",
+        ("ONE", "b"): "down",
+        ("ONE", "c"): "",
+    }
+    sites.cut("a", "c")
+    assert words(sites) == {
+        ("ALL", "b"): "down",
+        ("ALL", "c"): "longer-way",
+        ("ONE", "b"): "down",
+        ("ONE", "c"): "down",
+    }
+
+
+def words(sites: Federation) -> dict[tuple[str, str], str]:
+    found = routes(sites.routers["a"].federation.outlook, "t")
+    return {(route.kind, route.peer): route.obstacle for route in found}
+
+
 def test_where_two_ways_are_as_near_and_both_are_down_both_are_said_to_be() -> None:
     sites = Federation({("a", "b"), ("b", "c"), ("a", "d"), ("d", "c")})
     sites.subscribe("c")

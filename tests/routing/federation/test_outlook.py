@@ -1,8 +1,11 @@
 """Where a message would go is where it goes."""
 
+from typing import get_args
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from routing.federation.obstacles import WORDS, Obstacle
 from routing.federation.outlook import Way
 from routing.message import DeliveryMode
 from routing.peering.copies import PeerRules
@@ -66,6 +69,11 @@ def why_not(federation: Federation, site: str, depth: int = -1, *hops: str) -> d
     return {way.peer: way.why for way in outlook(federation, site, depth, "ALL", *hops)}
 
 
+def test_programs_have_a_word_for_all_that_keeps_a_message_from_a_peer_and_people_have_more() -> None:
+    assert WORDS.keys() == set(get_args(Obstacle))
+    assert len(set(WORDS.values())) == len(WORDS)
+
+
 def test_each_peer_has_a_reason_why_nothing_goes_there() -> None:
     federation = Federation(CHAIN)
     unknown = "the link has just come up: what is wanted there is not known yet"
@@ -74,7 +82,7 @@ def test_each_peer_has_a_reason_why_nothing_goes_there() -> None:
     assert why_not(federation, "b") == {"a": "nobody there wants it", "c": "nobody there wants it"}
     federation.subscribe("d")
     federation.settle()
-    assert outlook(federation, "b", 2) == [Way("a", None, "nobody there wants it"), Way("c", 1)]
+    assert outlook(federation, "b", 2) == [Way("a", None, "unwanted"), Way("c", 1)]
     assert why_not(federation, "b", 1)["c"] == "who wants it there is 2 links away, further than its Depth"
     assert why_not(federation, "b", 0)["c"] == "its Depth ends here"
     assert why_not(federation, "b", -1, "a")["a"] == "it has come from there"
@@ -113,7 +121,8 @@ def test_a_message_of_mode_one_goes_one_way_the_nearest() -> None:
     federation.subscribe("b")
     federation.subscribe("d")
     federation.settle()
-    assert outlook(federation, "a", -1, "ONE") == [Way("b", -1), Way("c", None, "b is as near or nearer")]
+    assert outlook(federation, "a", -1, "ONE")[1].why == "b is as near or nearer"
+    assert outlook(federation, "a", -1, "ONE") == [Way("b", -1), Way("c", None, "nearer", "b")]
 
 
 def test_a_reply_goes_to_its_server_however_far() -> None:
