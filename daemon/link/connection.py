@@ -12,7 +12,7 @@ logs of both sites as far as the peer could be told.
 
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 import trio
 
@@ -48,6 +48,17 @@ GOODBYE_S: Final = 2.0
 """How long a peer gets to take the reason for an end."""
 SILENCE_S: Final = 60.0
 """A lane that stops in the middle of a unit for so long ends the connection."""
+DRAINING: Final = "draining"
+LINKED: Final = "already linked"
+"""A peer of 0.1 knows both ends by these words alone."""
+
+LinkEnding = Literal["left", "linked", "refused", "other"]
+"""What the end of a connection is.
+
+    left      the site that ended it stops, and has said so before with GOODBYE if this was the link
+    linked    there is a link already; where a peer of 0.1 says so, it is `other`, as it does in words alone
+    refused   this site refused the peer; what a peer refuses is `other`
+"""
 
 
 class ConnectionOwner(Protocol):
@@ -77,11 +88,11 @@ class PeerConnection:
 
     Attributes:
         hello: the peer's; None until it has come.
-        reason: why it ended; None while it has not.
+        reason: why it ended, in words; None while it has not.
+        ending: the same for programs, once it has ended.
         by_peer: whether the reason is the peer's own.
         said: the reason in its words, where it is the peer's own and has any; such words are of the peer's
             view, and nobody has checked them.
-        refused: whether this site refused the peer; set by the manager.
         round_trip_s: of the last probe; None until one has come back.
         is_up: whether it is the link.
         leaving: whether it ends as soon as everything on its way has been acknowledged.
@@ -103,14 +114,14 @@ class PeerConnection:
         self.dialled = dialled
         self.hello: Hello | None = None
         self.reason: str | None = None
+        self.ending: LinkEnding = "other"
         self.by_peer = False
         self.said = ""
-        self.refused = False
         self.round_trip_s: float | None = None
         self.is_up = False
         self.leaving = False
         self._peer_leaving = False
-        self._peer_said: str | None = None  # its reason, once its GOAWAY has come: nothing can be sent then
+        self._peer_closed: PeerClosed | None = None  # once its GOAWAY has come: nothing can be sent then
         self._bad_units = 0
         self._owner = owner
         self._transport = transport
@@ -161,22 +172,22 @@ class PeerConnection:
         """Answer a probe."""
         self._say(ProbeReply(probe.number, probe.sent_us, self._wall_us()))
 
-    def leave(self, reason: str) -> None:
+    def leave(self) -> None:
         """Send nothing new, and end once everything on its way has been acknowledged."""
         if not self.leaving:
             self.leaving = True
-            self._say(Goodbye(reason))
+            self._say(Goodbye(DRAINING))
 
     def probe_soon(self) -> None:
         """Probe at once, whether or not it is time."""
         self._probe_now.set()
 
-    def end(self, reason: str, *, error: bool = False) -> None:
+    def end(self, reason: str, ending: LinkEnding = "other", *, error: bool = False) -> None:
         """Tell the peer why, and close. Only the first reason counts."""
         if self.reason is None:
-            self._lanes.close(reason, error=error)
+            self._lanes.close(reason, "error" if error else "linked" if ending == "linked" else "")
             self._scope.deadline = min(self._scope.deadline, trio.current_time() + GOODBYE_S)
-            self._finish(reason)
+            self._finish(reason, ending)
             self.wake()
 
     def wake(self) -> None:
@@ -188,14 +199,15 @@ class PeerConnection:
         if self._lanes.has_outgoing or any(self._has_more(lane) for lane in Lane):
             self.wake()
 
-    def _lost(self, reason: str, *, by_peer: bool = False) -> None:
+    def _lost(self, reason: str, ending: LinkEnding = "other", *, by_peer: bool = False) -> None:
         """The peer is gone: nothing can be said any more."""
-        self._finish(reason, by_peer=by_peer)
+        self._finish(reason, ending, by_peer=by_peer)
         self._scope.cancel()
 
-    def _finish(self, reason: str, *, by_peer: bool = False) -> None:
+    def _finish(self, reason: str, ending: LinkEnding = "other", *, by_peer: bool = False) -> None:
         if self.reason is None:
             self.reason = reason
+            self.ending = ending
             self.by_peer = by_peer
             self.is_up = False
             self._owner.ended(self)
@@ -214,7 +226,7 @@ class PeerConnection:
 
     async def _read(self) -> None:
         stream = self.secured.stream
-        while self._peer_said is None:
+        while self._peer_closed is None:
             try:
                 data = await stream.receive_some(RECEIVE_BYTES)
             except trio.BrokenResourceError as error:
@@ -235,9 +247,16 @@ class PeerConnection:
             self._wake_if_needed()
         # What the peer acknowledged before it closed still counts.
         await self._inputs[Lane.CONTROL].emptied()
+        self._peer_ended(self._peer_closed)
+
+    def _peer_ended(self, closed: PeerClosed) -> None:
+        if self._peer_leaving and not closed.kind:
+            self._lost(DRAINING, "left", by_peer=True)
+            return
         if self.reason is None:
-            self.said = self._peer_said or ""
-        self._lost(self._peer_said or "the peer closed the connection", by_peer=True)
+            self.said = closed.reason
+        ending: LinkEnding = "linked" if closed.kind == "linked" else "other"
+        self._lost(closed.reason or "the peer closed the connection", ending, by_peer=True)
 
     def _receive(self, data: bytes) -> None:
         now = trio.current_time()
@@ -246,7 +265,8 @@ class PeerConnection:
                 case LaneData():
                     self._inputs[event.lane].add(event.data, event.flow_bytes, now)
                 case PeerClosed():
-                    self._peer_said = event.reason or self._peer_said or ""
+                    if event.reason or self._peer_closed is None:
+                        self._peer_closed = event
 
     async def _write(self) -> None:
         stream = self.secured.stream
@@ -267,7 +287,7 @@ class PeerConnection:
                 # The peer closes when it has read it; the scope's deadline is for one that does not.
                 return
             elif self._has_left:
-                self.end("draining")
+                self.end(DRAINING, "left")
             else:
                 await self._wake.wait()
 

@@ -9,11 +9,13 @@ The site that dialled is the client and opens, in its first flight,
 each answered 200; then bytes flow in both directions of each until the connection ends. Each lane has its
 own flow control window, and the window of the whole connection is their sum, so that a lane that is not
 read holds up no other. A fourth stream, a reset, the end of a lane, trailers or a push end the connection:
-no peer of ours does that. The reason for an end travels in GOAWAY's debug data. Source: RFC 9113.
+no peer of ours does that. The reason for an end travels in GOAWAY's debug data, in words, and its kind in
+the error code. Source: RFC 9113.
 """
 
 import logging
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Literal
 
 import h2.config
 import h2.connection
@@ -48,10 +50,22 @@ class LaneData(msgspec.Struct, frozen=True):
     flow_bytes: int
 
 
+ClosingKind = Literal["", "linked", "error"]
+"""`linked`: there is a link already, which a peer of 0.1 says in words alone; `error`: a rule was broken."""
+
+_CODES: Final[Mapping[ClosingKind, ErrorCodes]] = {
+    "": ErrorCodes.NO_ERROR,
+    "linked": ErrorCodes.CANCEL,
+    "error": ErrorCodes.ENHANCE_YOUR_CALM,
+}
+_KINDS: Final[Mapping[int, ClosingKind]] = {int(code): kind for kind, code in _CODES.items()}
+
+
 class PeerClosed(msgspec.Struct, frozen=True):
     """The peer ended the connection, and said why ("" if it did not)."""
 
     reason: str
+    kind: ClosingKind = ""
 
 
 LaneEvent = LaneData | PeerClosed
@@ -137,14 +151,11 @@ class Lanes:
         for start in range(0, len(data), size):
             self._http.send_data(stream, data[start : start + size])
 
-    def close(self, reason: str, *, error: bool = False) -> None:
+    def close(self, reason: str, kind: ClosingKind = "") -> None:
         """Say why nothing more is said; only what `outgoing` still gives is sent after this."""
         self.closed = True
         try:
-            self._http.close_connection(
-                ErrorCodes.ENHANCE_YOUR_CALM if error else ErrorCodes.NO_ERROR,
-                additional_data=reason.encode()[:REASON_BYTES_MAX],
-            )
+            self._http.close_connection(_CODES[kind], additional_data=reason.encode()[:REASON_BYTES_MAX])
         except h2.exceptions.ProtocolError:
             # After an error of the peer's h2 has already queued a GOAWAY of its own.
             return
@@ -173,7 +184,8 @@ class Lanes:
                 if status != b"200":
                     raise LaneError(f"a lane was answered {_quoted(status)}")
             case h2.events.ConnectionTerminated():
-                events.append(PeerClosed(_reason(event)))
+                kind = _KINDS.get(int(event.error_code or 0), "error")
+                events.append(PeerClosed(_reason(event), kind))
             case h2.events.StreamReset() if not self.closed:  # else the reason stands in its GOAWAY
                 if event.remote_reset:
                     raise LaneError("the peer reset a stream")

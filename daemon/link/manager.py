@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 import trio
 
-from daemon.link.connection import PeerConnection
+from daemon.link.connection import DRAINING, LINKED, PeerConnection
 from daemon.link.controls import NameClaimed
 from daemon.link.dialling import BackOff
 from daemon.link.exchange import Exchange
@@ -36,9 +36,7 @@ _log = logging.getLogger(__name__)
 
 TRUST_CHECK_S: Final = 2.0
 """How soon a certificate that has expired ends its link."""
-DRAINING: Final = "draining"
 GONE: Final = "it has said goodbye, and not come back"
-LINKED: Final = "already linked"
 GREETINGS_MAX: Final = 8
 """Connections of one peer that may be greeting at a time."""
 
@@ -135,9 +133,9 @@ class LinkManager:
         self._draining = True
         for peer in self._peers.values():
             for connection in list(peer.greeting):
-                connection.end(DRAINING)
+                connection.end(DRAINING, "left")
             if peer.link is not None:
-                peer.link.leave(DRAINING)
+                peer.link.leave()
             peer.change()
             peer.back_off.hurry()
         while self._serving:
@@ -207,7 +205,7 @@ class LinkManager:
             if verdict == "linked":
                 assert current is not None
                 current.probe_soon()
-                connection.end(LINKED)
+                connection.end(LINKED, "linked")
             else:
                 connection.welcome()
                 self._link(peer, connection)
@@ -226,12 +224,10 @@ class LinkManager:
         if peer is None:
             return
         if peer.link is connection:
-            is_known = reason == DRAINING or not connection.said
-            self._unlink(peer, reason if is_known else f"it says: {reason}")
+            self._unlink(peer, connection, f"it says: {reason}" if connection.said else reason)
         elif connection in peer.greeting:
             peer.greeting.discard(connection)
-            told = connection.refused or reason == LINKED or (self._draining and reason == DRAINING)
-            if peer.link is None and not told:
+            if peer.link is None and connection.ending == "other":
                 if connection.by_peer:
                     says = f" and says: {reason}" if connection.said else " without a word"
                     reason = f"closed the connection{says}"
@@ -294,7 +290,7 @@ class LinkManager:
             self._failed(peer, f"was dialled, but the certificate there is for {secured.name}")
             self._refuse(connection, f"{peer.name} was dialled, but its certificate is for {secured.name}")
         elif peer.removed or self._draining:
-            connection.end(DRAINING)
+            connection.end(DRAINING, "left")
         await self._serve(connection)
 
     async def _accepted(self, secured: Secured) -> None:
@@ -305,7 +301,7 @@ class LinkManager:
         elif peer is None:
             self._refuse(connection, f"{secured.name} is not a peer of {self._own.server}")
         elif self._draining:
-            connection.end(DRAINING)
+            connection.end(DRAINING, "left")
         elif len(peer.greeting) >= GREETINGS_MAX:
             self._refuse(connection, f"{secured.name} has {GREETINGS_MAX} connections that are no link yet")
         await self._serve(connection)
@@ -356,18 +352,16 @@ class LinkManager:
         _log.info("link with %s is up (%s %s)", peer.name, how, connection.secured.remote)
         self._port.link_up(peer.name, peer.agreement, restarted)
         if self._draining:
-            connection.leave(DRAINING)
+            connection.leave()
         peer.change()
 
-    def _unlink(self, peer: LinkPeer, reason: str) -> None:
-        connection = peer.link
-        assert connection is not None
+    def _unlink(self, peer: LinkPeer, connection: PeerConnection, reason: str) -> None:
+        has_left = connection.ending == "left"
         peer.link = None
-        connection.end(reason)
         peer.exchange.disconnected()
         peer.since = trio.current_time()
-        peer.why_down = GONE if reason == DRAINING and not self._draining else reason
-        level = logging.INFO if reason == DRAINING else logging.WARNING
+        peer.why_down = GONE if has_left and connection.by_peer else reason
+        level = logging.INFO if has_left else logging.WARNING
         _log.log(level, "link with %s is down: %s", peer.name, reason)
         self._port.link_down(peer.name, reason)
         peer.change()
@@ -375,8 +369,7 @@ class LinkManager:
     def _refuse(self, connection: PeerConnection, reason: str) -> None:
         """End a connection that must not be a link, and say why in both logs: `reason` is true at either."""
         name = connection.secured.name
-        connection.refused = True
-        connection.end(f"refused: {reason}")
+        connection.end(f"refused: {reason}", "refused")
         peer = self._peers.get(name)
         if peer is not None and peer.link is None:
             peer.why_down = f"refused by this site: {reason}"

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import trio
 import trio.testing
 
-from daemon.link.lanes import LaneData, LaneError, Lanes, PeerClosed
+from daemon.link.lanes import ClosingKind, LaneData, LaneError, Lanes, PeerClosed
 from daemon.link.manager import LinkManager
 from daemon.link.peers_file import PeerEntry
 from daemon.link.port import Arrived, ControlArrived, SiteIdentity
@@ -303,12 +303,14 @@ class Puppet:
     Attributes:
         heard: the units that came, WELCOME, PROBE and their like left out.
         closed: the reason in the other's GOAWAY; None until the connection has ended.
+        closed_kind: of that GOAWAY.
     """
 
     def __init__(self, stream: trio.abc.Stream, name: str, target: str) -> None:
         self.stream = stream
         self.heard: list[Unit] = []
         self.closed: str | None = None
+        self.closed_kind: ClosingKind = ""
         self.answers_probes = True
         self.gives_window = True
         self._name = name
@@ -339,6 +341,7 @@ class Puppet:
                         self._take(event)
                     case PeerClosed():
                         reason = event.reason or reason
+                        self.closed_kind = event.kind
             await self.flush()
         self.closed = reason
         self._change()
@@ -395,6 +398,11 @@ class Puppet:
         """Bytes on the connection, as they are."""
         await self.flush()
         await self._send(data)
+
+    async def close(self, reason: str, kind: ClosingKind = "") -> None:
+        """Say GOAWAY."""
+        self._lanes.close(reason, kind)
+        await self.flush()
 
     async def flush(self) -> None:
         """Send what HTTP/2 has to say."""

@@ -1,0 +1,99 @@
+"""What the end of a connection is does not hang on a peer's words."""
+
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from daemon.link.lanes import ClosingKind
+from daemon.link.peers_file import PeerEntry
+from routing.link.codec import encode
+from routing.link.units import Goodbye, Hello, Lane
+from tests.support.links import Network, TestSite, dialled, puppet, site
+
+GONE = "it has said goodbye, and not come back"
+
+
+@pytest.fixture
+async def network(autojump_clock: MockClock) -> Network:
+    return Network()
+
+
+@pytest.fixture
+async def mike(network: Network) -> AsyncIterator[TestSite]:
+    """A site whose peers the tests play: `alpha` decides which connection is the link, `zeta` does not."""
+    peers = [PeerEntry(name="alpha"), PeerEntry(name="zeta")]
+    async with site(network, "mike", peers) as mike:
+        yield mike
+
+
+def why_down(one: TestSite, peer: str) -> str:
+    return next(status.why_down for status in one.links.status() if status.peer == peer)
+
+
+def levels(caplog: pytest.LogCaptureFixture, text: str) -> list[int]:
+    return [record.levelno for record in caplog.records if text in record.getMessage()]
+
+
+@pytest.mark.parametrize(
+    ("says_goodbye", "words", "kind", "why", "level"),
+    [
+        (True, "Feierabend", "", GONE, logging.INFO),
+        (True, "the framing is lost", "error", "it says: the framing is lost", logging.WARNING),
+        (False, "draining", "", "it says: draining", logging.WARNING),
+        (False, "already linked", "", "it says: already linked", logging.WARNING),
+    ],
+)
+async def test_a_peer_has_left_where_it_has_said_goodbye_whatever_its_last_words_are(
+    network: Network,
+    mike: TestSite,
+    caplog: pytest.LogCaptureFixture,
+    says_goodbye: bool,
+    words: str,
+    kind: ClosingKind,
+    why: str,
+    level: int,
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with puppet(network, "zeta", "mike") as zeta:
+        await zeta.greet()
+        if says_goodbye:
+            await zeta.say(Lane.CONTROL, encode(Goodbye("back-in-a-minute")))
+        await zeta.close(words, kind)
+        await mike.broker.until(lambda: mike.log[-1].startswith("down zeta"))
+    assert why_down(mike, "zeta") == why
+    assert levels(caplog, "link with zeta is down") == [level]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "why"),
+    [
+        ("es gibt schon eine", "linked", ""),
+        ("already linked", "", "closed the connection and says: already linked"),
+        ("draining", "", "closed the connection and says: draining"),
+    ],
+)
+async def test_a_connection_beside_a_link_has_not_failed_in_whatever_words_the_peer_says_so(
+    network: Network, mike: TestSite, words: str, kind: ClosingKind, why: str
+) -> None:
+    async with puppet(network, "alpha", "mike") as alpha:
+        await alpha.say(Lane.CONTROL, encode(Hello(server="alpha", boot=1, site="puppet")))
+        await alpha.hear(Hello)
+        await alpha.close(words, kind)
+        await trio.sleep(1)
+    assert why_down(mike, "alpha") == why
+
+
+async def test_a_site_says_of_a_connection_beside_a_link_that_it_is_one(network: Network) -> None:
+    async with (
+        site(network, "alpha", [PeerEntry(name="beta")]) as alpha,
+        site(network, "beta", [dialled("alpha")], installation="puppet") as beta,
+    ):
+        await alpha.linked(beta)
+        async with puppet(network, "beta", "alpha") as second:
+            await second.say(Lane.CONTROL, encode(Hello(server="beta", boot=1, site="puppet")))
+            await second.until(lambda: second.closed is not None)
+            assert (second.closed, second.closed_kind) == ("already linked", "linked")
+        assert alpha.is_up("beta")
