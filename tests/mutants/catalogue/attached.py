@@ -6,6 +6,7 @@ from tests.mutants.mutation import Mutation
 
 TESTS: Final = "tests/routing/federation/test_ways_to_attached.py"
 IN_NEWS: Final = "tests/routing/federation/test_attached_in_news.py"
+DRAWN: Final = "tests/routing/federation/test_jobs_drawn.py"
 ASKING: Final = "tests/daemon/control/test_enquiring.py"
 COUNTED: Final = (
     "tests/routing/test_router_takers_counted.py::test_who_takes_what_is_counted_whatever_changes"
@@ -31,6 +32,7 @@ MUTATIONS: Final = [
         new="        return True\n",
         tests=(
             f"{TESTS}::test_one_that_rests_with_a_subscription_that_nobody_is_attached_to_goes_to_who_is_there",
+            DRAWN,
         ),
     ),
     Mutation(
@@ -62,7 +64,7 @@ MUTATIONS: Final = [
         file="routing/federation/custody.py",
         old="Prospect(self._ways.distances(topic), self._ways.is_attended_elsewhere(topic))",
         new="Prospect(self._ways.distances(topic))",
-        tests=(f"{TESTS}::test_one_that_rests_goes_back_by_a_peer_of_an_earlier_version_to_who_comes",),
+        tests=(f"{TESTS}::test_one_that_rests_goes_back_by_a_peer_of_an_earlier_version_to_who_comes", DRAWN),
         seed=7500059,
         profile="ways",
     ),
@@ -78,7 +80,7 @@ MUTATIONS: Final = [
         file="routing/federation/own_wants.py",
         old="        if self._matching.is_attended(target):",
         new='        if "ONE" in kinds:',
-        tests=(f"{TESTS}::test_one_goes_past_a_subscription_that_nobody_is_attached_to",),
+        tests=(f"{TESTS}::test_one_goes_past_a_subscription_that_nobody_is_attached_to", DRAWN),
     ),
     Mutation(
         name="peers are told by interest that somebody is attached",
@@ -92,7 +94,7 @@ MUTATIONS: Final = [
         file="routing/subscribing.py",
         old="        if not subscription.attached:\n            self._target_changed",
         new="        if False:\n            self._target_changed",
-        tests=(f"{TESTS}::test_one_goes_past_a_subscription_that_nobody_is_attached_to",),
+        tests=(f"{TESTS}::test_one_goes_past_a_subscription_that_nobody_is_attached_to", DRAWN),
     ),
     Mutation(
         name="that a session is back is said to nobody",
@@ -182,7 +184,7 @@ MUTATIONS: Final = [
         file=SUBSCRIPTION,
         old="self.consumer, None\n        self.target.count(self)\n",
         new="self.consumer, None\n",
-        tests=(COUNTED,),
+        tests=(COUNTED, DRAWN),
     ),
     Mutation(
         name="the last one who shared a subscription counts as attached when it has left",

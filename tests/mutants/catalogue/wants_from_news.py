@@ -8,6 +8,7 @@ TESTS: Final = "tests/routing/federation/test_wants_from_news.py"
 BESIDES: Final = "tests/routing/federation/test_wants_told_besides_news.py"
 REFUSED: Final = "tests/routing/federation/test_wants_of_refused_news.py"
 CUSTODY: Final = "tests/routing/federation/test_ways_of_custody_by_news.py"
+DRAWN: Final = "tests/routing/federation/test_jobs_drawn.py"
 ATTACHED = "tests/routing/federation/test_ways_to_attached.py"
 
 MUTATIONS: Final = [
@@ -206,7 +207,10 @@ MUTATIONS: Final = [
         file="routing/federation/custody.py",
         old="            distances, is_usual = self._distances_to_left(entry.topic), False\n",
         new="            pass\n",
-        tests=(f"{ATTACHED}::test_one_goes_to_a_subscription_within_its_depth_if_nobody_there_is_attached",),
+        tests=(
+            f"{ATTACHED}::test_one_goes_to_a_subscription_within_its_depth_if_nobody_there_is_attached",
+            DRAWN,
+        ),
     ),
     Mutation(
         name="what waits as its depth is spent before who is attached is not looked at again",
@@ -267,14 +271,14 @@ MUTATIONS: Final = [
         file="routing/federation/pulling.py",
         old="            for topic in self._held(name):\n                self._pull_one(topic)\n",
         new="            pass\n",
-        tests=(f"{TESTS}::test_one_waits_for_somebody_who_takes_it_and_goes_there",),
+        tests=(f"{TESTS}::test_one_waits_for_somebody_who_takes_it_and_goes_there", DRAWN),
     ),
     Mutation(
         name="news of a link that is up moves nothing of mode ONE",
         file="routing/federation/pulling.py",
         old="in list(self._custody.waiting):\n            self._pull_one(topic)\n",
         new="in ():\n            pass\n",
-        tests=(f"{TESTS}::test_one_waits_where_no_way_is_up_and_goes_when_one_comes_up_anywhere",),
+        tests=(f"{TESTS}::test_one_waits_where_no_way_is_up_and_goes_when_one_comes_up_anywhere", DRAWN),
     ),
     Mutation(
         name="who refuses news hears of nothing in its place",
