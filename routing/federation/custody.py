@@ -300,7 +300,14 @@ class Custody:
 
     def reached(self, server: str) -> None:
         """Hand over what waits here for the accounts of a server that can be reached now."""
-        for name in [name for name in self._state.crossing.by_topic if name.endswith(server)]:
-            topic = self._state.topics.get(name)
+        for name in self.accounts_of(server):
+            self.pull(name)
+
+    def accounts_of(self, server: str) -> list[str]:
+        """The topics of accounts of a server that messages are held for."""
+        found = []
+        for name in self._state.crossing.by_topic:
+            topic = self._state.topics.get(name) if name.endswith(server) else None
             if topic is not None and topic.is_system and parse_address(name).server == server:
-                self.pull(name)
+                found.append(name)
+        return found

@@ -17,7 +17,7 @@ from routing.message import DEPTH_UNLIMITED
 from routing.names import is_system_topic
 from routing.patterns import is_pattern
 from routing.peering.crossing import Crossing
-from routing.peering.wants import Said, Want
+from routing.peering.wants import InterestChange, Said, Want
 
 
 class Pulling:
@@ -55,6 +55,23 @@ class Pulling:
                 elif (peer := self._forwarding.peers.get(way)) is not None:
                     self._destinations.pull(peer, topic)
 
+    def told_anew(self, changes: Iterable[InterestChange], *, whole: bool) -> None:
+        """Look again at what waits for what a peer has told of, all of it, or these changes.
+
+        What it has taken back, or is further from, may have kept a message from another way.
+        """
+        if whole:
+            self._look_at_waiting()
+            return
+        for change in changes:
+            topics: list[str] = []
+            if change.kind == "ONE":
+                topics = self._held(change.name)
+            elif change.kind == "SERVER":
+                topics = self._custody.accounts_of(change.name)
+            for topic in topics:
+                self._pull_one(topic)
+
     def said(self, changed: Iterable[Said]) -> None:
         """Send what was kept until news of this site says of these wants what is so."""
         for kind, name in changed:
@@ -68,12 +85,15 @@ class Pulling:
 
     def look(self) -> None:
         """Send what may go since links have changed, here or elsewhere."""
-        for topic in list(self._custody.waiting):
-            self._pull_one(topic)
+        self._look_at_waiting()
         if self._graph != self._topology.graph:
             self._graph = self._topology.graph
             for topic in list(self._crossing.by_topic):
                 self._pull_again(topic)
+
+    def _look_at_waiting(self) -> None:
+        for topic in list(self._custody.waiting):
+            self._pull_one(topic)
 
     def _wants_changed(self, touched: Touched) -> None:
         if not self._crossing.by_topic:

@@ -120,6 +120,7 @@ class Wanting:
         nearer = self._interest.hear(name, changes, whole=whole)
         self._itineraries.interest_changed()
         self._pulling.nearer(nearer)
+        self._pulling.told_anew(changes, whole=whole)
         if whole and not self._peers[name].has_told:
             self._peers[name].has_told = True
             self._pulling.all_waiting()

@@ -10,12 +10,15 @@ A durable subscription takes what comes while nobody is attached to it: what is 
 due to nobody else. But nothing is done with it. So a message rests with one, and goes on when news says of
 another site that somebody is attached there. What peers tell besides news, as those of an earlier version,
 does not say whether anybody is, and counts as if somebody was: but not so much that a message goes back for
-it from a site that takes it, or two would each send it to the other.
+it from a site that takes it, or two would each send it to the other; and only where it is nearer than what
+news and this site itself know of. For that may be what is told, by another way or in a circle, and a message
+would go round for it.
 
 A site that does not say itself to what somebody is attached goes by what is wanted alone, as those of an
 earlier version: others take it for one where somebody always is.
 """
 
+import math
 from collections.abc import Callable, Mapping
 
 from routing.federation.interest import Interest
@@ -55,7 +58,7 @@ class WaysOfOne:
 
     def distances(self, topic: Topic) -> Mapping[str, int]:
         """By peer, links from it to the nearest site to which a message may go that nobody here can take."""
-        if self._tells_attached() and (attached := self._to_attached(topic.name)):
+        if self._tells_attached() and (attached := self._to_attached(topic)):
             return attached
         return self.distances_to_left(topic)
 
@@ -69,15 +72,27 @@ class WaysOfOne:
         """Whether news says that somebody is attached where a message may go; see `keeps`."""
         return self._tells_attached() and bool(self._nearest.to_attached(topic.name))
 
-    def _to_attached(self, topic: str) -> Mapping[str, int]:
+    def _to_attached(self, topic: Topic) -> Mapping[str, int]:
         """Distances to sites where somebody is attached; empty where none of them can be reached now."""
-        want: Want = ("ONE", topic)
+        want: Want = ("ONE", topic.name)
         told = {
             name: distance
             for name, distance in self._interest.told(want).items()
-            if name in self._peers and self._peers[name].up
+            if name in self._peers and self._peers[name].may_go_now(want)
         }
-        return self._interest.with_told(want, self._nearest.to_attached(topic), told)
+        if told:
+            known = self._known_at(topic)
+            told = {name: distance for name, distance in told.items() if distance < known}
+        return self._interest.with_told(want, self._nearest.to_attached(topic.name), told)
+
+    def _known_at(self, topic: Topic) -> float:
+        """The least distance at which peers may tell of a want that this site has, or that news knows of.
+
+        One of this site comes back to a peer by another, as no peer tells who has told it.
+        """
+        if self._matching.is_taken(topic, "ONE"):
+            return 2
+        return min(self._nearest.distances(("ONE", topic.name)).values(), default=math.inf)
 
     def keeps(self, topic: Topic) -> bool:
         """Whether a site holds on to a message that a peer has had before: another such site may be there."""

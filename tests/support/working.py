@@ -165,7 +165,6 @@ class WorkingFederation(Federation):
         """Why a job may not rest at a site; "" where it may.
 
         With who is busy it does, unless a peer that has not had it is a way to others, and it has no group.
-        Whether it comes to who has left is judged only where links have no rules.
         """
         copy = self.routers[site].federation.outlook.copies.get(id)
         if copy is not None and copy.custody_to:
@@ -184,7 +183,7 @@ class WorkingFederation(Federation):
             if any(taker.is_attached for taker in self._of_jobs_at(each)):
                 return f"somebody is attached at {each}, and its depth is {copy.depth}"
         wanting = sorted(each for each in reached if self._of_jobs_at(each))
-        if here or self._rules or not wanting:
+        if here or not wanting:
             return ""
         return f"nobody is attached, and it is wanted at {wanting[0]}"
 

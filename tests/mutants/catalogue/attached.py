@@ -19,7 +19,7 @@ MUTATIONS: Final = [
     Mutation(
         name="a job goes by what is wanted, whoever is attached",
         file=WAYS,
-        old="if self._tells_attached() and (attached := self._to_attached(topic.name)):",
+        old="if self._tells_attached() and (attached := self._to_attached(topic)):",
         new="if attached := {}:",
         tests=(f"{TESTS}::test_one_goes_past_a_subscription_that_nobody_is_attached_to",),
         seed=0,
@@ -67,6 +67,29 @@ MUTATIONS: Final = [
         tests=(f"{TESTS}::test_one_that_rests_goes_back_by_a_peer_of_an_earlier_version_to_who_comes", DRAWN),
         seed=7500059,
         profile="ways",
+    ),
+    Mutation(
+        name="what a peer tells of what may not go there hides who has left",
+        file=WAYS,
+        old="self._peers[name].may_go_now(want)",
+        new="self._peers[name].up",
+        tests=(f"{TESTS}::test_what_a_peer_tells_of_what_may_not_go_there_keeps_no_job_from_who_has_left",),
+    ),
+    Mutation(
+        name="what waits is not looked at again when a peer takes back what it has told",
+        file="routing/federation/wanting.py",
+        old="        self._pulling.told_anew(changes, whole=whole)\n",
+        new="",
+        tests=(
+            f"{TESTS}::test_one_that_a_peer_would_not_have_goes_to_who_has_left_once_the_peer_wants_none",
+        ),
+    ),
+    Mutation(
+        name="what is told on in a circle passes for somebody who is attached",
+        file=WAYS,
+        old="for name, distance in told.items() if distance < known}",
+        new="for name, distance in told.items()}",
+        tests=(f"{TESTS}::test_what_is_told_on_in_a_circle_passes_for_nobody_who_is_attached",),
     ),
     Mutation(
         name="a site that does not say who is attached goes by that itself",

@@ -222,7 +222,7 @@ MUTATIONS: Final = [
     Mutation(
         name="what a peer beyond a link that is down has told keeps a job from who is attached",
         file="routing/federation/ways_of_one.py",
-        old="            if name in self._peers and self._peers[name].up\n",
+        old="            if name in self._peers and self._peers[name].may_go_now(want)\n",
         new="            if name in self._peers\n",
         tests=(
             f"{ATTACHED}::test_what_a_peer_told_before_its_link_went_down_keeps_no_job_from_who_is_there",

@@ -31,8 +31,10 @@ STEPS: Final = {"attach": 5, "leave": 4, "publish": 4, "link": 4, "work": 2, "wa
 @settings(max_examples=examples(400))
 @given(st.integers(0, 2**32))
 @example(25)
+@example(103)
 @example(285)
 @example(754)
+@example(2593)
 def test_each_job_comes_to_who_is_attached_whatever_happens_meanwhile(seed: int) -> None:
     """As far as links, their rules and its depth let it; at once, and once. Then nothing moves any more."""
     drawn = random.Random(seed)

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from routing.peering.copies import PeerRules
 from routing.peering.news import DESTINATIONS
 from routing.subscription import Consumer
 from tests.routing.federation.test_destinations import know_all
@@ -11,7 +12,7 @@ from tests.routing.federation.test_radius import graphs
 from tests.support.attached import LINE, RING, begun, leaves, left, publish_for_one, where
 from tests.support.examples import examples
 from tests.support.sites import IN_NEWS, Federation
-from tests.support.wants import after, unsubscribe
+from tests.support.wants import after, ticked, unsubscribe
 
 GRAPHS = pytest.mark.parametrize("links", [LINE, RING], ids=["line", "ring"])
 SEEDS = pytest.mark.parametrize("seed", range(5))
@@ -397,6 +398,51 @@ def test_what_a_peer_told_before_its_link_went_down_keeps_no_job(seed: int) -> N
     after(sites)
     publish_for_one(sites, "alpha")
     after(sites)
+    assert where(sites) == ["gamma"]
+
+
+@SEEDS
+@pytest.mark.parametrize("publisher", ["alpha", "beta", "delta"])
+def test_what_is_told_on_in_a_circle_passes_for_nobody_who_is_attached(seed: int, publisher: str) -> None:
+    circle = {("alpha", "beta"), ("beta", "gamma"), ("alpha", "gamma"), ("beta", "delta"), ("alpha", "delta")}
+    sites = begun({*circle, ("alpha", "night")}, seed, older=("beta", "gamma", "delta"))
+    left(sites, "night")
+    after(sites)
+    publish_for_one(sites, publisher)
+    for _ in range(3):
+        after(sites, 60.0)
+    assert where(sites) == ["night"]
+    assert sites.transfers <= 2
+
+
+@SEEDS
+def test_what_a_peer_tells_of_what_may_not_go_there_keeps_no_job_from_who_has_left(seed: int) -> None:
+    sites = Federation(
+        LINE, seed, older=("alpha",), rules={("beta", "alpha"): PeerRules(allow_out=("other",))}
+    )
+    sites.begin_news()
+    left(sites, "gamma")
+    sites.subscribe("alpha")
+    after(sites)
+    publish_for_one(sites, "beta")
+    after(sites)
+    assert where(sites) == ["gamma"]
+
+
+@SEEDS
+def test_one_that_a_peer_would_not_have_goes_to_who_has_left_once_the_peer_wants_none(seed: int) -> None:
+    sites = begun(LINE, seed, older=("alpha",))
+    left(sites, "gamma")
+    sites.subscribe("alpha", durable=False)
+    after(sites)
+    sites.routers["alpha"].federation.set_peer("beta", PeerRules(allow_in=("other",)))
+    publish_for_one(sites, "beta")
+    sites.settle()
+    assert where(sites) == ["beta"]
+    unsubscribe(sites, "alpha")
+    for _ in range(2):
+        sites.settle()
+        ticked(sites)
     assert where(sites) == ["gamma"]
 
 
