@@ -1,4 +1,4 @@
-"""How much goes through a topic: counted as it happens, at times made into rates.
+"""How much goes through a topic: counted as it happens.
 
 Counts begin at a start of the site, or once something is known of the topic. A plain class: its counts rise
 with every message, and those of a msgspec Struct would take twice as long for it.
@@ -6,7 +6,7 @@ with every message, and those of a msgspec Struct would take twice as long for i
 
 
 class Traffic:
-    """Of one topic, or of all that have been forgotten; read, and written by the router alone.
+    """Of one topic, or of all that have been forgotten: those are written by the router alone.
 
     Attributes:
         came: messages accepted, from clients and from peers.
@@ -16,7 +16,6 @@ class Traffic:
         unwanted: copies that ended before their timeout, due to nobody, or to nobody any more: as those of
             mode ALL do to which nobody subscribes here or elsewhere, which others call unrouted.
         dead: moved to the dead-letter topic, once for each subscription that could not take it.
-        in_per_s, out_per_s: messages that came, and that were delivered, between the last two samples.
     """
 
     __slots__ = (
@@ -26,19 +25,13 @@ class Traffic:
         "delivered",
         "dropped",
         "expired",
-        "in_per_s",
-        "out_per_s",
         "removed",
-        "sampled_came",
-        "sampled_delivered",
         "unwanted",
     )
 
     def __init__(self) -> None:
         self.came = self.delivered = self.committed = 0
         self.expired = self.unwanted = self.removed = self.dropped = self.dead = 0
-        self.in_per_s = self.out_per_s = 0.0
-        self.sampled_came = self.sampled_delivered = 0
 
     @property
     def has_counted(self) -> bool:
@@ -57,10 +50,3 @@ class Traffic:
         self.removed += other.removed
         self.dropped += other.dropped
         self.dead += other.dead
-
-    def sample(self, seconds: float) -> None:
-        """Make rates of what was counted since the last sample, `seconds` ago."""
-        came, delivered = self.came, self.delivered
-        self.in_per_s = (came - self.sampled_came) / seconds
-        self.out_per_s = (delivered - self.sampled_delivered) / seconds
-        self.sampled_came, self.sampled_delivered = came, delivered

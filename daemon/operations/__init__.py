@@ -2,6 +2,7 @@
 
 site        the whole: one object for the control socket and for front ends
 census      all topics are counted, and their rates taken, every few seconds
+rates       how fast messages come and go, from one look to the next
 topics      topics found, sorted and paged; one topic
 messages    what a topic holds, headers and bodies; dead letters
 accounts    what is done to accounts, where the site may write their file

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 import trio
 
+from daemon.operations.rates import NO_RATES, Rates
 from daemon.system.stepping import in_steps
 from routing.names import DEAD_LETTER_PREFIX
 from routing.subscription import Topic
@@ -50,7 +51,8 @@ class Census:
         self._bounds = bounds
         self._counted = Counted(traffic=Traffic())
         self._counted_at = float("-inf")
-        self._rates = Traffic()
+        self._rates = NO_RATES
+        self._topic_rates: dict[Traffic, Rates] = {}
         self._looking = trio.Lock()
 
     async def run(self) -> None:
@@ -62,9 +64,7 @@ class Census:
                 now = trio.current_time()
                 elapsed, sampled_at = now - sampled_at, now
                 total = await self._look(elapsed)
-                total.sampled_came, total.sampled_delivered = self._rates.came, self._rates.delivered
-                total.sample(elapsed)
-                self._rates = total
+                self._rates = self._rates.later(total, elapsed)
 
     async def counted(self) -> Counted:
         """All topics, as they were a moment ago, or where there are many, some seconds ago."""
@@ -74,9 +74,13 @@ class Census:
         return self._counted
 
     @property
-    def rates(self) -> Traffic:
+    def rates(self) -> Rates:
         """Of the whole site, at the last sample."""
         return self._rates
+
+    def topic_rates(self, traffic: Traffic) -> Rates:
+        """Of what goes through one topic, at the last sample."""
+        return self._topic_rates.get(traffic, NO_RATES)
 
     @property
     def _pause_s(self) -> float:
@@ -97,13 +101,15 @@ class Census:
         topics = held_bytes = dead_letters = 0
         total = self._total()
         fullest: list[tuple[float, str]] = []
+        before = self._topic_rates
+        rates: dict[Traffic, Rates] = {}  # anew, so that none are kept of topics that are gone
         async for some in in_steps(self._view.every_topic()):
             for topic in some:
                 held_bytes += topic.bytes
                 if (traffic := topic.traffic).has_counted:
                     total.add(traffic)
                     if elapsed is not None:
-                        traffic.sample(elapsed)
+                        rates[traffic] = before.get(traffic, NO_RATES).later(traffic, elapsed)
                 if not topic.is_system:
                     topics += 1
                 if not topic.messages:
@@ -113,6 +119,8 @@ class Census:
                 share = _share(topic, messages_max, bytes_max)
                 if share >= NEARLY_FULL:
                     fullest = sorted([*fullest, (share, topic.name)], reverse=True)[:FULLEST_MAX]
+        if elapsed is not None:
+            self._topic_rates = rates
         self._counted = Counted(
             traffic=total,
             topics=topics,

@@ -97,7 +97,7 @@ class SiteOperations:
         self._started = trio.current_time()
         self._slow = LimitedLog(_log, "slow consumers")
         self._census = Census(self._view, self._bounds)
-        self._topics = TopicQueries(self._view, broker.clock)
+        self._topics = TopicQueries(self._view, broker.clock, self._census.topic_rates)
         self._messages = MessageQueries(broker)
         self._actions = actions = TopicActions(broker)
         self.purge = actions.purge

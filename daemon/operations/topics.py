@@ -17,12 +17,14 @@ from daemon.operating.topics import (
     TopicStatus,
     TopicSummary,
 )
+from daemon.operations.rates import Rates
 from daemon.system.clock import Clock
 from daemon.system.stepping import in_steps
 from routing.names import birth_ms, dead_letter_topic, parse_address
 from routing.patterns import check_pattern, is_pattern, topic_matches
 from routing.queue import GONE, Entry, PriorityQueue
 from routing.subscription import Subscription, Topic
+from routing.traffic import Traffic
 from routing.view import SiteView
 
 SORTED_AT_ONCE: Final = 500
@@ -83,11 +85,12 @@ class _Found:
 
 
 class TopicQueries:
-    """Reads the topics of one site."""
+    """Reads the topics of one site; `rates` are those of what goes through one of them."""
 
-    def __init__(self, view: SiteView, clock: Clock) -> None:
+    def __init__(self, view: SiteView, clock: Clock, rates: Callable[[Traffic], Rates]) -> None:
         self._view = view
         self._clock = clock
+        self._rates = rates
         self._kept: dict[tuple[str, TopicOrder], _Found] = {}
         self._finding = trio.Lock()
 
@@ -152,8 +155,8 @@ class TopicQueries:
             "held": lambda topic: -topic.messages,
             "bytes": lambda topic: -topic.bytes,
             "oldest": self._oldest_first,
-            "in": lambda topic: -topic.traffic.in_per_s,
-            "out": lambda topic: -topic.traffic.out_per_s,
+            "in": lambda topic: -self._rates(topic.traffic).in_per_s,
+            "out": lambda topic: -self._rates(topic.traffic).out_per_s,
             "subscriptions": lambda topic: -len(self._view.subscribed(topic)),
             "expired": lambda topic: -topic.traffic.expired,
             "dead": lambda topic: -self._dead_letters(topic),
@@ -166,7 +169,7 @@ class TopicQueries:
 
     def _summary(self, topic: Topic, now_ms: int) -> TopicSummary:
         oldest = self._view.oldest(topic) if topic.messages else None
-        traffic = topic.traffic
+        traffic, rates = topic.traffic, self._rates(topic.traffic)
         return TopicSummary(
             name=topic.name,
             delivery=topic.mode,
@@ -176,8 +179,8 @@ class TopicQueries:
             bytes=topic.bytes,
             oldest_s=None if oldest is None else max(now_ms - _born_ms(oldest), 0) / 1000,
             subscriptions=len(self._view.subscribed(topic)),
-            in_per_s=traffic.in_per_s,
-            out_per_s=traffic.out_per_s,
+            in_per_s=rates.in_per_s,
+            out_per_s=rates.out_per_s,
             came=traffic.came,
             delivered=traffic.delivered,
             expired=traffic.expired,

@@ -74,11 +74,13 @@ async def main(topics: int, held: int) -> None:
     """Ask all."""
     router = filled(topics, held)
 
+    census = Census(router.view, lambda: (10_000, 2**30))
+
     def fresh() -> TopicQueries:
         """One that has found nothing yet."""
-        return TopicQueries(router.view, SystemClock())
+        return TopicQueries(router.view, SystemClock(), census.topic_rates)
 
-    queries, census = fresh(), Census(router.view, lambda: (10_000, 2**30))
+    queries = fresh()
     print(f"topics {topics:,}, held {router.view.held:,}")
     await asked("topics, first page by name", lambda: fresh().page("", "name", 0, 50))
     await asked("topics, last page by name", lambda: fresh().page("", "name", topics - 50, 50))

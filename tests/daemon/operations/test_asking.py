@@ -236,6 +236,26 @@ async def test_rates_are_those_of_the_last_seconds(tmp_path: Path, mock_clock: M
         nursery.cancel_scope.cancel()
 
 
+async def test_the_rates_of_a_topic_that_was_forgotten_begin_anew(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site, trio.open_nursery() as nursery:
+        operations = SiteOperations(site.broker)
+        nursery.start_soon(operations.run)
+        ada, bob = site.login("ada"), site.login("bob")
+        for expected, count in ((10.0, 50), (2.0, 10)):
+            await bob.subscribe("weather")
+            for _ in range(count):
+                await ada.publish("weather")
+            await later(mock_clock, SAMPLE_S)
+            weather = (await topic(operations, "weather")).summary
+            assert (weather.in_per_s, weather.came) == (expected, count)
+            bob.session.unsubscribe("weather")
+            await wait_all_tasks_blocked()
+            assert await operations.topic("weather") is None
+        nursery.cancel_scope.cancel()
+
+
 async def test_the_overview_adds_up_and_warns(tmp_path: Path, mock_clock: MockClock) -> None:
     async with virtual_site(tmp_path, queue_messages_max=4) as site:
         operations = SiteOperations(site.broker)
