@@ -21,13 +21,10 @@ Of mode ONE only. Who is next for a group that waits is in `routing.grouping`.
 
 from collections.abc import Callable, Container, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from routing.queue import ENDS_GROUP, Entry, GroupedEntry, KeptEntries, PriorityQueue
 from routing.waiting import WaitingQueues
-
-if TYPE_CHECKING:
-    from collections import deque
 
 IDLE_MAX: Final = 1_000
 
@@ -138,12 +135,10 @@ class GroupedQueue(PriorityQueue, Generic[OwnerType]):
         group = self.group_of(entry)
         return super().__contains__(entry) if group is None else entry in group.waiting
 
-    def lanes(self) -> "tuple[list[deque[Entry]], int]":
-        """The entries of each priority and group, and how many of them all, at most, are finished."""
-        lanes, stale = super().lanes()
-        for group in self._by_name.values():
-            lanes += group.waiting.lanes()[0]
-        return lanes, stale
+    def count_in_steps(self) -> Iterator[int]:
+        """As `PriorityQueue.count_in_steps`, with what waits in groups."""
+        yield from super().count_in_steps()
+        yield len(self._grouped)
 
     def oldest(self, topic: object) -> Entry | None:
         """What has been here for longest, of whatever priority and group."""

@@ -42,6 +42,9 @@ COMMITTED_STATES: Final = (
 LOOKED_AT_MAX: Final = 2_000
 """Messages of one priority in a queue, where the oldest of one topic is looked for."""
 
+COUNTED_AT_ONCE: Final = 64
+"""Messages, which takes some microseconds: who counts looks at the clock between two parts."""
+
 COUNTER_BITS: Final = 40
 """A site's id of a message is `boot << COUNTER_BITS | counter`: it rises over all boots."""
 
@@ -193,9 +196,21 @@ class PriorityQueue:
         at = bisect_left(lane, entry.id, key=_id)
         return at < len(lane) and lane[at] is entry
 
-    def lanes(self) -> tuple[list[deque[Entry]], int]:
-        """The entries of each priority, and how many of them all, at most, are finished."""
-        return list(self._lanes.values()), self._stale
+    def count_in_steps(self) -> Iterator[int]:
+        """Count what waits, a part after the other, which are to be added: others may run between.
+
+        Where some are finished, all are looked at, which would take long at once where there are very many;
+        what comes or ends meanwhile may be counted or not.
+        """
+        lanes = list(self._lanes.values())
+        if not self._stale:
+            yield sum(map(len, lanes))
+            return
+        for lane in lanes:
+            entries = list(lane)
+            for first in range(0, len(entries), COUNTED_AT_ONCE):
+                some = entries[first : first + COUNTED_AT_ONCE]
+                yield sum(1 for entry in some if not entry.flags & GONE)
 
     def oldest(self, topic: Any) -> Entry | None:
         """What has been here for longest of a topic, of whatever priority.

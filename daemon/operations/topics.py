@@ -5,6 +5,7 @@ import random
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from itertools import islice
+from time import perf_counter
 from typing import Any, Final, Literal
 
 import trio
@@ -19,10 +20,10 @@ from daemon.operating.topics import (
 )
 from daemon.operations.rates import Rates
 from daemon.system.clock import Clock
-from daemon.system.stepping import in_steps
+from daemon.system.stepping import STEP_S, in_steps
 from routing.names import birth_ms, dead_letter_topic, parse_address
 from routing.patterns import check_pattern, is_pattern, topic_matches
-from routing.queue import GONE, Entry, PriorityQueue
+from routing.queue import Entry, PriorityQueue
 from routing.subscription import Subscription, Topic
 from routing.traffic import Traffic
 from routing.view import SiteView
@@ -202,18 +203,18 @@ class TopicQueries:
         if topic is None:
             return None
         summary = self._summary(topic, self._clock.wall_ms())
-        waiting, kept = await _count(topic.shared), len(topic.kept)
-        subscriptions = []
-        for subscription in self._view.subscribed(topic):
-            in_queue = await _count(subscription.queue)
-            subscriptions.append(self._subscription(subscription, in_queue, session_id))
+        kept, subscribed = len(topic.kept), self._view.subscribed(topic)
+        waiting, *in_queues = await _counts([topic.shared, *(each.queue for each in subscribed)])
         return TopicStatus(
             summary=summary,
             waiting=waiting,
             kept=kept,
             messages_max=messages_max,
             bytes_max=bytes_max,
-            subscriptions=tuple(subscriptions),
+            subscriptions=tuple(
+                self._subscription(each, in_queue, session_id)
+                for each, in_queue in zip(subscribed, in_queues, strict=True)
+            ),
         )
 
     async def subscription(
@@ -223,7 +224,8 @@ class TopicQueries:
         found = self._view.subscription(wanted, owner, name)
         if found is None:
             return None
-        return self._subscription(found, await _count(found.queue), session_id)
+        [waiting] = await _counts([found.queue])
+        return self._subscription(found, waiting, session_id)
 
     def _subscription(
         self, subscription: Subscription, waiting: int, session_id: Callable[[Any], int]
@@ -282,16 +284,19 @@ async def _borders(
     return found[SAMPLED_FOR_EACH - 1 :: SAMPLED_FOR_EACH]
 
 
-async def _count(queue: PriorityQueue) -> int:
-    """How many entries wait; looked at one by one where some are finished."""
-    lanes, stale = queue.lanes()
-    if not stale:
-        return sum(map(len, lanes))
-    waiting = 0
-    for lane in lanes:
-        async for some in in_steps(list(lane)):
-            waiting += sum(1 for entry in some if not entry.flags & GONE)
-    return waiting
+async def _counts(queues: Sequence[PriorityQueue]) -> list[int]:
+    """How many messages wait in each; others run meanwhile where that takes long."""
+    found: list[int] = []
+    began = perf_counter()
+    for queue in queues:
+        waiting = 0
+        for part in queue.count_in_steps():
+            waiting += part
+            if perf_counter() - began > STEP_S:
+                await trio.lowlevel.checkpoint()
+                began = perf_counter()
+        found.append(waiting)
+    return found
 
 
 def _born_ms(entry: Entry) -> int:

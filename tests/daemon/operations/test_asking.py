@@ -99,6 +99,17 @@ async def test_finished_messages_are_not_among_those_that_wait(tmp_path: Path, m
         assert shown.summary.expired == 1
 
 
+async def test_what_waits_in_groups_is_counted_with_the_others(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada = site.login("ada")
+        for group, timeout_s in ((None, 5.0), (None, None), ("a", None), ("a", 5.0), ("b", None)):
+            await ada.publish("work", delivery="ONE", group=group, timeout_s=timeout_s)
+        assert (await topic(operations, "work")).waiting == 5
+        await later(mock_clock, 10)
+        assert (await topic(operations, "work")).waiting == 3
+
+
 async def test_topics_are_searched_sorted_and_paged(tmp_path: Path, mock_clock: MockClock) -> None:
     async with virtual_site(tmp_path) as site:
         operations = SiteOperations(site.broker)
