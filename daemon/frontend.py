@@ -74,6 +74,8 @@ from routing.rights import RIGHTS as RIGHTS
 from routing.rights import Operating as Operating
 from routing.rights import Right as Right
 from routing.rights import Rights as Rights
+from routing.traffic import COUNTERS as COUNTERS
+from routing.traffic import TOPIC_COUNTERS as TOPIC_COUNTERS
 from routing.view import SubscriptionInfo as SubscriptionInfo
 from routing.view import TopicInfo as TopicInfo
 

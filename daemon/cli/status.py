@@ -17,9 +17,17 @@ from daemon.settings import HOPS
 from daemon.site.standing import Standing, said
 from daemon.store.reserve import RESERVE
 from daemon.terminal.failure import FAILED, UNREACHABLE, Failure, forbidden
-from daemon.terminal.figures import bytes_shown, duration_shown, guaranteed_shown, rate_shown, time_shown
+from daemon.terminal.figures import (
+    bytes_shown,
+    counts_shown,
+    duration_shown,
+    guaranteed_shown,
+    rate_shown,
+    time_shown,
+)
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
+from routing.traffic import COUNTERS
 
 
 def reload(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
@@ -97,18 +105,14 @@ def _reserve_bytes(state: Path) -> int | None:
 
 def about(site: Overview) -> list[str]:
     """The whole site, in a few lines for people."""
-    totals = site.totals
+    counters = {name: counter for name, counter in COUNTERS.items() if counter.in_status}
     lines = [
         ("up", f"{duration_shown(site.up_s)}, since {time_shown(site.started_at)} (UTC)"),
         (
             "rates",
             f"{rate_shown(site.in_per_s, '0')}/s in, {rate_shown(site.out_per_s, '0')}/s out",
         ),
-        (
-            "so far",
-            f"{totals.came:,} came, {totals.delivered:,} deliveries, {totals.committed:,} finished,"
-            f" {totals.expired:,} expired, {totals.unwanted:,} wanted by nobody",
-        ),
+        ("so far", counts_shown(site.totals, counters)),
         (
             "holds",
             f"{site.held:,} messages{guaranteed_shown(site.held, site.held_guaranteed)},"

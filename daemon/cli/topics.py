@@ -32,7 +32,14 @@ from daemon.operating.topics import (
     TopicSummary,
 )
 from daemon.terminal.failure import USAGE, Failure, tell
-from daemon.terminal.figures import bytes_shown, count_shown, duration_shown, guaranteed_shown, rate_shown
+from daemon.terminal.figures import (
+    bytes_shown,
+    count_shown,
+    counts_shown,
+    duration_shown,
+    guaranteed_shown,
+    rate_shown,
+)
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
@@ -40,6 +47,7 @@ from routing.headers import read_seconds
 from routing.message import DeliveryMode
 from routing.names import account_name, channel_name, check_topic, parse_smuid
 from routing.patterns import check_wanted, is_pattern
+from routing.traffic import TOPIC_COUNTERS
 
 app = typer.Typer(no_args_is_help=True, help="Look at one topic, and change it.")
 
@@ -140,11 +148,7 @@ def _show(found: TopicStatus) -> None:
             "rates",
             f"{rate_shown(summary.in_per_s, '0')}/s in, {rate_shown(summary.out_per_s, '0')}/s out",
         ),
-        (
-            "so far",
-            f"{summary.came:,} came, {summary.delivered:,} deliveries, {summary.expired:,} expired,"
-            f" {summary.unwanted:,} wanted by nobody, {summary.dead:,} dead",
-        ),
+        ("so far", counts_shown(summary, TOPIC_COUNTERS)),
         ("dead", f"{summary.dead_letters:,} dead letters now; see `smqpd dead list`"),
         ("delivery", summary.delivery or "as each message says"),
         ("timeout", _timeout_shown(summary.timeout_s)),

@@ -1,21 +1,16 @@
 """A site at a glance."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
+from routing.traffic import Traffic
 
-class Totals(msgspec.Struct, frozen=True, kw_only=True):
+
+@dataclass(slots=True, init=False)
+class Totals(Traffic):
     """Since the start of the site; see `routing.traffic.Traffic`."""
-
-    came: int
-    delivered: int
-    committed: int
-    expired: int
-    unwanted: int
-    removed: int
-    dropped: int
-    dead: int
 
 
 class Warned(msgspec.Struct, frozen=True, kw_only=True):

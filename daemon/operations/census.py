@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 import trio
 
+from daemon.operating.overview import Totals
 from daemon.operations.rates import NO_RATES, Rates
 from daemon.system.stepping import in_steps
 from routing.names import DEAD_LETTER_PREFIX
@@ -28,11 +29,11 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         topics: without system topics.
-        traffic: what went through all topics, those that are forgotten included.
+        totals: what went through all topics, those that are forgotten included.
         fullest: those that are nearly full, and their share of what they may hold; the fullest first.
     """
 
-    traffic: Traffic
+    totals: Totals
     topics: int = 0
     held_bytes: int = 0
     dead_letters: int = 0
@@ -49,7 +50,7 @@ class Census:
     def __init__(self, view: SiteView, bounds: Callable[[], tuple[int, int]]) -> None:
         self._view = view
         self._bounds = bounds
-        self._counted = Counted(traffic=Traffic())
+        self._counted = Counted(totals=Totals())
         self._counted_at = float("-inf")
         self._rates = NO_RATES
         self._topic_rates: dict[Traffic, Rates] = {}
@@ -63,8 +64,8 @@ class Census:
             async with self._looking:
                 now = trio.current_time()
                 elapsed, sampled_at = now - sampled_at, now
-                total = await self._look(elapsed)
-                self._rates = self._rates.later(total, elapsed)
+                totals = await self._look(elapsed)
+                self._rates = self._rates.later(totals, elapsed)
 
     async def counted(self) -> Counted:
         """All topics, as they were a moment ago, or where there are many, some seconds ago."""
@@ -86,30 +87,29 @@ class Census:
     def _pause_s(self) -> float:
         return LOOK_S * self._view.topic_count
 
-    def _total(self) -> Traffic:
+    def _totals(self) -> Totals:
         """That of the topics that are forgotten, to which those that are there are to be added."""
-        total = Traffic()
-        total.add(self._view.forgotten)
-        return total
+        totals = Totals()
+        totals.add(self._view.forgotten)
+        return totals
 
-    async def _look(self, elapsed: float | None) -> Traffic:
+    async def _look(self, elapsed: float | None) -> Totals:
         """Count all topics; with a sample of the rates, where so many seconds have passed since the last one.
 
         Returns what has gone through all of them.
         """
         messages_max, bytes_max = self._bounds()
         topics = held_bytes = dead_letters = 0
-        total = self._total()
+        totals = self._totals()
         fullest: list[tuple[float, str]] = []
         before = self._topic_rates
         rates: dict[Traffic, Rates] = {}  # anew, so that none are kept of topics that are gone
         async for some in in_steps(self._view.every_topic()):
+            totals.add_all(topic.traffic for topic in some)
             for topic in some:
                 held_bytes += topic.bytes
-                if (traffic := topic.traffic).has_counted:
-                    total.add(traffic)
-                    if elapsed is not None:
-                        rates[traffic] = before.get(traffic, NO_RATES).later(traffic, elapsed)
+                if elapsed is not None and ((traffic := topic.traffic).came or traffic.delivered):
+                    rates[traffic] = before.get(traffic, NO_RATES).later(traffic, elapsed)
                 if not topic.is_system:
                     topics += 1
                 if not topic.messages:
@@ -122,14 +122,14 @@ class Census:
         if elapsed is not None:
             self._topic_rates = rates
         self._counted = Counted(
-            traffic=total,
+            totals=totals,
             topics=topics,
             held_bytes=held_bytes,
             dead_letters=dead_letters,
             fullest=tuple((name, share) for share, name in fullest),
         )
         self._counted_at = trio.current_time()
-        return total
+        return totals
 
 
 def _share(topic: Topic, messages_max: int, bytes_max: int) -> float:

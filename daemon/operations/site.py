@@ -21,7 +21,7 @@ from daemon.operating.federation import KnownSite, LinkStatus, Route
 from daemon.operating.journeys import Journey
 from daemon.operating.messages import BrowsedMessage, DeadLetter, Replayed
 from daemon.operating.operations import Actor
-from daemon.operating.overview import Overview, Totals, Warned
+from daemon.operating.overview import Overview, Warned
 from daemon.operating.sessions import SessionStatus
 from daemon.operating.topics import SubscriptionStatus, TopicOrder, TopicPage, TopicStatus
 from daemon.operations.accounts import AccountActions, KeepLogin, TakeOn
@@ -155,7 +155,7 @@ class SiteOperations:
             dead_letters=counted.dead_letters,
             in_per_s=rates.in_per_s,
             out_per_s=rates.out_per_s,
-            totals=Totals(**{name: getattr(counted.traffic, name) for name in Totals.__struct_fields__}),
+            totals=counted.totals,
             memory_bytes=memory_bytes(),
             store_bytes=broker.store_bytes,
             disk_free_bytes=disk_free_bytes(state_directory),

@@ -25,7 +25,7 @@ from routing.names import birth_ms, dead_letter_topic, parse_address
 from routing.patterns import check_pattern, is_pattern, topic_matches
 from routing.queue import Entry, PriorityQueue
 from routing.subscription import Subscription, Topic
-from routing.traffic import Traffic
+from routing.traffic import TOPIC_COUNTERS, Traffic
 from routing.view import SiteView
 
 SORTED_AT_ONCE: Final = 500
@@ -170,7 +170,7 @@ class TopicQueries:
 
     def _summary(self, topic: Topic, now_ms: int) -> TopicSummary:
         oldest = self._view.oldest(topic) if topic.messages else None
-        traffic, rates = topic.traffic, self._rates(topic.traffic)
+        rates = self._rates(topic.traffic)
         return TopicSummary(
             name=topic.name,
             delivery=topic.mode,
@@ -182,12 +182,8 @@ class TopicQueries:
             subscriptions=len(self._view.subscribed(topic)),
             in_per_s=rates.in_per_s,
             out_per_s=rates.out_per_s,
-            came=traffic.came,
-            delivered=traffic.delivered,
-            expired=traffic.expired,
-            unwanted=traffic.unwanted,
-            dead=traffic.dead,
             dead_letters=self._dead_letters(topic),
+            **{name: getattr(topic.traffic, name) for name in TOPIC_COUNTERS},
         )
 
     def _dead_letters(self, topic: Topic) -> int:

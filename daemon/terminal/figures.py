@@ -1,9 +1,11 @@
 """Numbers for people, of commands and of pages, short: what is exact is in `--json`."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 from routing.durations import duration
+from routing.traffic import Counter
 
 _UNITS: Final = (("PiB", 2**50), ("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
@@ -29,6 +31,11 @@ def rate_shown(per_s: float, none: str = "-") -> str:
 def count_shown(count: int) -> str:
     """`1,234`; `-` for none."""
     return f"{count:,}" if count else "-"
+
+
+def counts_shown(counted: object, counters: Mapping[str, Counter]) -> str:
+    """`1,234 came, 1,230 deliveries`: some of what is counted, which are fields by their names."""
+    return ", ".join(f"{getattr(counted, name):,} {counter.words}" for name, counter in counters.items())
 
 
 def guaranteed_shown(held: int, guaranteed: int) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from daemon.frontend import Overview, Site
+from daemon.frontend import COUNTERS, Overview, Site
 from daemon.terminal.figures import bytes_shown, duration_shown
 from plugins.web.render import number, rate
 
@@ -76,7 +76,6 @@ class Live:
 
 def texts(overview: Overview) -> dict[str, str]:
     """The numbers of the overview as people read them."""
-    totals = overview.totals
     return {
         "in": rate(overview.in_per_s),
         "out": rate(overview.out_per_s),
@@ -93,14 +92,7 @@ def texts(overview: Overview) -> dict[str, str]:
         "store": bytes_shown(overview.store_bytes),
         "disk_free": bytes_shown(overview.disk_free_bytes),
         "up": duration_shown(overview.up_s),
-        "came": number(totals.came),
-        "delivered": number(totals.delivered),
-        "committed": number(totals.committed),
-        "expired": number(totals.expired),
-        "unwanted": number(totals.unwanted),
-        "removed": number(totals.removed),
-        "dropped": number(totals.dropped),
-        "dead": number(totals.dead),
+        **{name: number(getattr(overview.totals, name)) for name in COUNTERS},
     }
 
 

@@ -19,8 +19,10 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 
 from daemon.frontend import (
+    COUNTERS,
     LONG_PAUSE_S,
     STEPS_S,
+    TOPIC_COUNTERS,
     Histogram,
     LinkStatus,
     Metrics,
@@ -62,13 +64,6 @@ TOPIC_GAUGES: Final = {
     "bytes": "Bytes that a topic holds.",
     "subscriptions": "Subscriptions to a topic.",
     "dead_letters": "Messages on the dead-letter topic of a topic.",
-}
-TOPIC_COUNTERS: Final = {
-    "came": "Messages that came to a topic.",
-    "delivered": "Messages of a topic that were handed to a subscription, each time.",
-    "expired": "Messages of a topic whose time ended.",
-    "unwanted": "Messages of a topic that ended as nobody was to have them, or nobody any more.",
-    "dead": "Messages of a topic that were moved to its dead-letter topic.",
 }
 
 BUSIEST_S: Final = 60.0
@@ -151,8 +146,8 @@ def families(sample: Sample) -> Iterator[Any]:
 
 def _of_messages(sample: Sample) -> Iterator[Any]:
     messages = CounterMetricFamily("smqpd_messages", "Messages, by what became of them.", labels=["event"])
-    for event, count in msgspec.structs.asdict(sample.overview.totals).items():
-        messages.add_metric([event], count)
+    for event in COUNTERS:
+        messages.add_metric([event], getattr(sample.overview.totals, event))
     yield messages
     metrics = sample.metrics
     refused = CounterMetricFamily(
@@ -232,11 +227,11 @@ def _of_topics(topics: list[TopicSummary]) -> Iterator[Any]:
     for topic in topics:
         oldest.add_metric([topic.name], topic.oldest_s or 0.0)
     yield oldest
-    for name, text in TOPIC_COUNTERS.items():
-        counter = CounterMetricFamily(f"smqpd_topic_{name}", text, labels=["topic"])
+    for name, counter in TOPIC_COUNTERS.items():
+        family = CounterMetricFamily(f"smqpd_topic_{name}", counter.of_topics, labels=["topic"])
         for topic in topics:
-            counter.add_metric([topic.name], getattr(topic, name))
-        yield counter
+            family.add_metric([topic.name], getattr(topic, name))
+        yield family
 
 
 def _histogram(name: str, text: str, times: Histogram) -> Any:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from daemon.frontend import Browsed
+from daemon.frontend import COUNTERS, TOPIC_COUNTERS, Browsed
 from daemon.terminal.figures import bytes_shown, duration_shown, exactly, rate_shown, time_shown
 
 HERE: Final = Path(__file__).parent
@@ -25,6 +25,7 @@ def make_environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals.update(counters=COUNTERS, topic_counters=TOPIC_COUNTERS)
     environment.filters.update(
         number=number,
         size=bytes_shown,
