@@ -51,7 +51,6 @@ class ClientConnection:
         self._site = site
         self._protocol = protocol
         self._conversation = conversation
-        conversation.note_refused = site.metrics.tell_refused
         self._transport = transport
         self._remote = remote
         self._session: Session | None = None

@@ -56,7 +56,8 @@ class Conversation(ABC):
 
     heart_beat: ClassVar[bytes] = b""
 
-    def __init__(self) -> None:
+    def __init__(self, note_refused: Callable[[Refusal], object]) -> None:
+        """`note_refused` is the site's `metrics.tell_refused`."""
         self.out: list[bytes] = []
         self.finished: list[int] = []
         self.unanswered = 0
@@ -67,7 +68,7 @@ class Conversation(ABC):
         self.ended_by = ""
         self.sends_every_s: float | None = None
         self.silence_max_s: float | None = None
-        self.note_refused: Callable[[Refusal], object] = lambda refusal: None
+        self.note_refused = note_refused
 
     @property
     @abstractmethod

@@ -56,9 +56,10 @@ class SmqpConversation(Conversation):
         default_timeout_s: float,
         limits: Limits,
         remote: str,
+        note_refused: Callable[[Refusal], object],
     ) -> None:
         """`remote` is the client's address, with or without its port."""
-        super().__init__()
+        super().__init__(note_refused)
         self._server_name = server_name
         self._server_ident = server_ident
         self._suid = suid

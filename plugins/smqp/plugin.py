@@ -65,6 +65,7 @@ def connections(site: Site) -> Connections:
             default_timeout_s=site.default_timeout_s,
             limits=site.limits,
             remote=remote,
+            note_refused=site.metrics.tell_refused,
         )
 
     return Connections(site, "smqp", begin)

@@ -63,8 +63,9 @@ class StompConversation(Conversation):
         settings: StompSettings,
         token: str,
         wall_ms: Callable[[], int],
+        note_refused: Callable[[Refusal], object],
     ) -> None:
-        super().__init__()
+        super().__init__(note_refused)
         self.version: Version = "1.2"
         self._server_name = server_name
         self._server_ident = server_ident

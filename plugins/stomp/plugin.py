@@ -82,6 +82,7 @@ def connections(site: Site, settings: StompSettings) -> Connections:
             settings=settings,
             token=secrets.token_hex(8),
             wall_ms=lambda: time.time_ns() // 1_000_000,
+            note_refused=site.metrics.tell_refused,
         )
 
     return Connections(site, "stomp", begin)

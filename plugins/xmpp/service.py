@@ -57,14 +57,16 @@ AWAY_S: Final = 10.0
 
 
 class Service:
-    """See the module. `component` is set before the first stanza."""
+    """See the module."""
 
-    component: Component
-
-    def __init__(self, site: Site, settings: XmppSettings, nursery: trio.Nursery) -> None:
+    def __init__(
+        self, site: Site, settings: XmppSettings, component: Component, nursery: trio.Nursery
+    ) -> None:
+        """`component` sends what the service has to say; what it reads is to go to `handle`."""
         self.site = site
         self.settings = settings
         self.name = settings.component
+        self.component = component
         self.rules = AccountRules(settings.accounts)
         self.registry = Registry()
         self.access = Access(site, self.rules, self.registry)

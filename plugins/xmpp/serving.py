@@ -42,20 +42,20 @@ async def serve(
 ) -> None:
     """Serve over streams that `connect` makes, until the site has drained or this is cancelled."""
     async with trio.open_nursery() as nursery:
-        service = Service(site, settings, nursery)
-        service.component = Component(
+        component = Component(
             settings.component,
             secret,
             connect,
-            handle=service.handle,
-            too_much=service.refuse,
-            up=service.up,
-            down=service.down,
+            handle=lambda stanza: service.handle(stanza),
+            too_much=lambda stanza: service.refuse(stanza),
+            up=lambda: service.up(),
+            down=lambda: service.down(),
             limits=ParserLimits(stanza_bytes_max=settings.receive_bytes_max),
             send_bytes_max=settings.send_bytes_max,
         )
+        service = Service(site, settings, component, nursery)
         for what, task in (
-            ("the stream to the XMPP server", service.component.run),
+            ("the stream to the XMPP server", component.run),
             ("the transfers to XMPP clients", service.repeating.run),
             ("what XMPP clients have finished", service.finishing.run),
             ("the idle sessions of XMPP clients", service.clients.close_idle),

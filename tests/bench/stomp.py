@@ -77,6 +77,7 @@ def log_in(site: BrokerSite) -> tuple[StompConversation, Session]:
         settings=StompSettings(),
         token="bench",
         wall_ms=lambda: 0,
+        note_refused=site.metrics.tell_refused,
     )
     session = site.open_session(Identity("ada"), "bench", protocol="stomp", remote="bench")
     receive(connection, encode("CONNECT", {"accept-version": "1.2"}))

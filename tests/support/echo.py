@@ -36,7 +36,7 @@ class Echo:
     async def serve(
         self, site: Site, settings: Any, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        await Connections(site, "echo", lambda remote: EchoConversation()).listen(
+        await Connections(site, "echo", lambda remote: EchoConversation(site)).listen(
             Endpoint(addresses=settings.listen, socket_name="echo"),
             Endpoint(addresses=settings.listen_tls, socket_name="echos", tls=True),
             task_status=task_status,
@@ -44,8 +44,8 @@ class Echo:
 
 
 class EchoConversation(Conversation):
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, site: Site) -> None:
+        super().__init__(site.metrics.tell_refused)
         self._came = b""
         self._stays = False
 

@@ -34,6 +34,7 @@ class Wire:
             settings=settings,
             token=f"wire{next(self.numbers)}",
             wall_ms=lambda: 1_795_000_000_000,
+            note_refused=site.metrics.tell_refused,
         )
         self._site = site
         self._session: Session | None = None
