@@ -22,20 +22,17 @@ read why. A client that has ended its own direction gets what it is owed, too.
 import math
 from contextlib import suppress
 from functools import partial
-from typing import Final
 
 import trio
 
 from daemon.connections.conversation import Conversation, Credentials, EndReason
 from daemon.connections.output import Output
 from daemon.connections.silence import Silence, SilentError
-from daemon.connections.transport import RECEIVE_BYTES, Transport
+from daemon.connections.transport import RECEIVE_BYTES, Transport, linger
 from daemon.connections.unless_left import READ_AHEAD_BYTES, unless_left
 from daemon.frontend import UNCOUNTED_BYTES, Ending, Limits, Session, SessionEvent, Site
 from daemon.system.mishaps import OWN_ERROR
 from routing.errors import Refusal
-
-LINGER_S: Final = 2.0
 
 
 async def _fail(error: Exception) -> None:
@@ -395,7 +392,4 @@ class ClientConnection:
         """The last frame; then end our direction, and take what still comes."""
         if goodbye:
             await self._output.send([goodbye])
-        with trio.move_on_after(LINGER_S):
-            await self._transport.send_eof()
-            while await self._transport.receive_some(RECEIVE_BYTES):
-                pass
+        await linger(self._transport)

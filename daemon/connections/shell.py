@@ -13,6 +13,7 @@ from daemon.connections.client_connection import ClientConnection
 from daemon.connections.conversation import Conversation
 from daemon.connections.silence import SilentError
 from daemon.connections.transport import StreamTransport, Transport
+from daemon.connections.transport import linger as linger
 from daemon.frontend import Site
 
 _log = logging.getLogger(__name__)

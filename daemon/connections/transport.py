@@ -6,9 +6,20 @@ from typing import Final, Protocol
 import trio
 
 RECEIVE_BYTES: Final = 65_536
+LINGER_S: Final = 2.0
 
 
-class Transport(Protocol):
+class HalfCloseable(Protocol):
+    """A stream whose directions end one after the other, or something that is spoken over one."""
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """Some bytes; b"" at the end. Where it is cancelled, none are lost."""
+
+    async def send_eof(self) -> None:
+        """Say that nothing more will be sent."""
+
+
+class Transport(HalfCloseable, Protocol):
     """A TCP or TLS stream, or something that is spoken over one. Its stream is its owner's to close."""
 
     sends_now: bool
@@ -20,9 +31,6 @@ class Transport(Protocol):
     async def open(self) -> bool:
         """Do what comes before the first byte of the protocol; False where the connection ends with that."""
 
-    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """Some bytes; b"" at the end. Where it is cancelled, none are lost."""
-
     def send_now(self, pieces: list[bytes]) -> list[bytes]:
         """Send what goes without waiting, of whole frames; what is left is to be sent with `send_pieces`.
 
@@ -32,8 +40,16 @@ class Transport(Protocol):
     async def send_pieces(self, pieces: list[bytes]) -> None:
         """Send all of it: frames, of one or several pieces each."""
 
-    async def send_eof(self) -> None:
-        """Say that nothing more will be sent."""
+
+async def linger(stream: HalfCloseable) -> None:
+    """Say that nothing more will be sent, and throw away what still comes, until the end or for a moment.
+
+    To close at once could reset the connection before the client has read what was sent last.
+    """
+    with trio.move_on_after(LINGER_S):
+        await stream.send_eof()
+        while await stream.receive_some(RECEIVE_BYTES):
+            pass
 
 
 class StreamTransport:

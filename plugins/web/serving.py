@@ -17,6 +17,7 @@ from hypercorn.config import Config
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 
+from daemon.connections.shell import linger
 from daemon.frontend import Site
 from plugins.web.app import AsgiApp, make_app
 from plugins.web.live import Live
@@ -26,8 +27,6 @@ _log = logging.getLogger(__name__)
 
 KEEP_ALIVE_S: Final = 60.0
 HEAD_BYTES_MAX: Final = 32_768
-LINGER_S: Final = 2.0
-RECEIVE_BYTES: Final = 65_536
 STREAMS_MAX: Final = 50
 """Requests at a time on one connection of HTTP/2."""
 
@@ -91,7 +90,7 @@ class WebServer:
         connection = kind(self._site, self._app, stream, remote)
         try:
             await connection.run(self._config, self._worker)
-            await _linger(stream)
+            await linger(connection)
         except* (trio.BrokenResourceError, trio.ClosedResourceError):
             _log.debug("%s: connection lost", remote)
         except* ValueError as group:  # what of a head hypercorn decodes without having looked at it
@@ -101,13 +100,6 @@ class WebServer:
         """Wait until the site drains, close what rests, and let no connection have another request."""
         await self._site.draining.wait()
         await self._worker.terminated.set()
-
-
-async def _linger(stream: trio.abc.Stream) -> None:
-    """Take what still comes: to close at once could reset the connection before the answer was read."""
-    with trio.move_on_after(LINGER_S):
-        while await stream.receive_some(RECEIVE_BYTES):
-            pass
 
 
 class WebConnection:
