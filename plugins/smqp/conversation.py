@@ -5,7 +5,7 @@ refusals) is answered at once, everything else by an event.
 """
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -56,6 +56,7 @@ class SmqpConversation(Conversation):
         default_timeout_s: float,
         limits: Limits,
         remote: str,
+        utc_now: Callable[[], datetime],
         note_refused: Callable[[Refusal], object],
     ) -> None:
         """`remote` is the client's address, with or without its port."""
@@ -65,6 +66,7 @@ class SmqpConversation(Conversation):
         self._suid = suid
         self._default_timeout_s = default_timeout_s
         self._remote = remote
+        self._utc_now = utc_now
         self._limits = limits
         self._reader = FrameReader(
             msgspec.structs.replace(
@@ -246,7 +248,7 @@ class SmqpConversation(Conversation):
                 self._login.request,
                 session.system_topic,
                 self._default_timeout_s,
-                datetime.now(UTC),
+                self._utc_now(),
                 self._suid,
                 self._limits.idle_timeout_s,
             )
@@ -279,7 +281,7 @@ class SmqpConversation(Conversation):
     def _connect_to(self, command: ConnectTo) -> None:
         assert self._session is not None
         address = command.address or _without_port(self._remote)
-        message = replies.connect_request(address, command.port, CONNECT_TIMEOUT_S, datetime.now(UTC))
+        message = replies.connect_request(address, command.port, CONNECT_TIMEOUT_S, self._utc_now())
         topic = make_address(command.account, command.channel, self._server_name)
         self._session.publish(topic, message, command.key)
 

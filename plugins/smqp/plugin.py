@@ -1,6 +1,7 @@
 """The front end `smqp`: its settings, and its listeners."""
 
 from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import msgspec
@@ -65,6 +66,7 @@ def connections(site: Site) -> Connections:
             default_timeout_s=site.default_timeout_s,
             limits=site.limits,
             remote=remote,
+            utc_now=lambda: datetime.now(UTC),
             note_refused=site.metrics.tell_refused,
         )
 
