@@ -36,7 +36,7 @@ from routing.hops import HopRecord
 from tests.bench.planted import Fault, plant
 from tests.bench.spoiled import Case, Left, spoiled
 from tests.sim.machine import WALL_BEGINS_S
-from tests.sim.scenario import Profile
+from tests.sim.scenario import ScenarioProfile
 from tests.sim.simulation import Outcome, simulate
 from tests.support.fates import balance_state
 
@@ -214,7 +214,7 @@ def judged(
     directory: Path,
     seeds: Iterable[int],
     cases: Sequence[Case],
-    profile: Profile,
+    profile: ScenarioProfile,
     *,
     in_turn: bool = False,
 ) -> Found:
@@ -265,7 +265,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--at-once", type=int, default=50, help="seeds in one run of the jobs")
-    parser.add_argument("--profile", choices=get_args(Profile), default="all", help="as of tests.sim")
+    parser.add_argument("--profile", choices=get_args(ScenarioProfile), default="all", help="as of tests.sim")
     parser.add_argument("--cases", nargs="+", default=["0:0", "0:1", "0.01:0", "0.1:1", "0.3:2"])
     parser.add_argument("--in-turn", action="store_true", help="of the cases each seed has one")
     parser.add_argument("--keep", metavar="DIR", help="leave the logs and the tables there")

@@ -21,13 +21,16 @@ import trio
 
 from plugins.smqp.client import Client
 from routing.message import Message, Section
-from tests.support.networks import Pair, Proxies
+from tests.support.networks import Proxies, SitePair
 from tests.support.patience import PATIENCE_S
 from tests.support.real_sites import RealSites
 
 RING: Final = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("a", "f")]
 MESH: Final = list(itertools.combinations("abcde", 2))
-GRAPHS: Final[dict[str, tuple[list[Pair], str]]] = {"ring of six": (RING, "d"), "mesh of five": (MESH, "c")}
+GRAPHS: Final[dict[str, tuple[list[SitePair], str]]] = {
+    "ring of six": (RING, "d"),
+    "mesh of five": (MESH, "c"),
+}
 """And where the one subscriber is."""
 
 PUBLISHED_AT: Final = "a"
@@ -46,18 +49,18 @@ class Counting(Proxies):
         passed: bytes, by link.
     """
 
-    def __init__(self, sites: str, pairs: list[Pair]) -> None:
+    def __init__(self, sites: str, pairs: list[SitePair]) -> None:
         super().__init__(sites, pairs)
-        self.passed: Counter[Pair] = Counter()
+        self.passed: Counter[SitePair] = Counter()
 
-    async def _pump(self, pair: Pair, source: trio.SocketStream, target: trio.SocketStream) -> None:
+    async def _pump(self, pair: SitePair, source: trio.SocketStream, target: trio.SocketStream) -> None:
         with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while data := await source.receive_some():
                 self.passed[pair] += len(data)
                 await target.send_all(data)
             await target.send_eof()
 
-    async def in_time(self, seconds: float) -> Counter[Pair]:
+    async def in_time(self, seconds: float) -> Counter[SitePair]:
         """What passes within so many seconds."""
         before = self.passed.copy()
         await trio.sleep(seconds)

@@ -34,7 +34,7 @@ from routing.peering import news
 from routing.peering.decisions import TellInterest, TellNews, TellWants
 from routing.peering.wants import DISTANCE_MAX
 from tests.bench.learning import learning
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 SERVERS: Final = (3, 10, 30, 100, 300)
 GRAPHS: Final = ("tree", "ring", "mesh", "random")
@@ -90,7 +90,7 @@ def on_the_way(ways: dict[str, str], ends: Iterable[str]) -> int:
     return len(passed)
 
 
-class Large(Federation):
+class Large(RouterFederation):
     """Settles in rounds, in which a link carries one copy, or what was told, or nothing.
 
     What a site has to tell after a round goes together, as after one commit.

@@ -15,10 +15,10 @@ from typing import Any
 
 from routing.trace.synthetic.plan import Plan
 from routing.trace.synthetic.write import generate
-from tests.support.traced import NOW_US, Traced
+from tests.support.traced import NOW_US, TracedLogs
 
 
-def found(traced: Traced) -> dict[str, Any]:
+def found(traced: TracedLogs) -> dict[str, Any]:
     """Shares of the true hops and copies that were found, and how many false ones were."""
     hops = accepted = known = wrong = states = right = lost = 0
     for smuid, message in traced.messages.items():
@@ -83,7 +83,7 @@ def main() -> int:
             logs, out = Path(scratch) / "logs", f"{scratch}/tables"
             generate(plan, logs)
             summary = batch.run(session, [str(logs)], out, now_us=NOW_US)
-            figures = found(Traced(session, plan, logs, out, summary))
+            figures = found(TracedLogs(session, plan, logs, out, summary))
         false += figures["wrong"] + figures["called_lost"]
         print(f"{missing:6.1%} missing  " + "  ".join(f"{k} {v}" for k, v in figures.items()), flush=True)
     session.stop()

@@ -7,7 +7,7 @@ import pytest
 import typer.main
 
 from daemon.cli.command_tree import build_app
-from tests.support.console import MismatchError, Session, matches, steps
+from tests.support.console import MismatchError, ShellSession, matches, steps
 from tests.support.installed import ROOT, VERSION
 
 PARTS = ("routing", "daemon", "plugins", "tests", "etc", ".github")
@@ -25,7 +25,7 @@ def name(document: Path) -> str:
     "document", [path for path in DOCUMENTS if "```console" in path.read_text()], ids=name
 )
 def test_the_examples_do_what_they_show(document: Path, tmp_path: Path) -> None:
-    session = Session(tmp_path)
+    session = ShellSession(tmp_path)
     try:
         for step in steps(document.read_text()):
             session.run(step)
@@ -79,14 +79,14 @@ def test_dots_stand_for_what_differs(expected: list[str], actual: list[str], sam
 
 @pytest.mark.parametrize("command", ["false", "echo other"])
 def test_an_example_that_does_something_else_is_noticed(command: str, tmp_path: Path) -> None:
-    session = Session(tmp_path)
+    session = ShellSession(tmp_path)
     (step,) = steps(f"```console\n$ {command}\nshown\n```")
     with pytest.raises(MismatchError):
         session.run(step)
 
 
 def test_what_never_prints_what_is_shown_is_not_waited_for_without_end(tmp_path: Path) -> None:
-    session = Session(tmp_path, patience_s=0.5)
+    session = ShellSession(tmp_path, patience_s=0.5)
     for command in ("sh -c 'echo other; exec sleep 1000' &", "sleep 1000 & sleep 1000"):
         (step,) = steps(f"```console\n$ {command}\nshown\n```")
         with pytest.raises(MismatchError):
@@ -95,7 +95,7 @@ def test_what_never_prints_what_is_shown_is_not_waited_for_without_end(tmp_path:
 
 
 def test_a_link_may_be_up_before_a_site_says_that_it_runs(tmp_path: Path) -> None:
-    session = Session(tmp_path)
+    session = ShellSession(tmp_path)
     up = "INFO link with beta.example is up (dialled 192.0.2.7:721)"
     (step,) = steps(f"```console\n$ sh -c 'echo \"{up}\"; echo ready; exec sleep 1000' &\nready\n```")
     session.run(step)
@@ -103,7 +103,7 @@ def test_a_link_may_be_up_before_a_site_says_that_it_runs(tmp_path: Path) -> Non
 
 
 def test_a_command_in_the_background_is_waited_for_and_ended(tmp_path: Path) -> None:
-    session = Session(tmp_path)
+    session = ShellSession(tmp_path)
     for step in steps("```console\n$ sh -c 'echo ready; exec sleep 1000' &\nready\n$ echo next\nnext\n```"):
         session.run(step)
     session.close()

@@ -18,18 +18,18 @@ from daemon.terminal.failure import FAILED
 from plugins.smqp.client import session
 from routing.errors import Refusal
 from tests.support import forked
-from tests.support.command_line import CommandLine, Result
+from tests.support.command_line import CommandLine, CommandResult
 from tests.support.keys import write_keys
 from tests.support.patience import PATIENCE_S
 from tests.support.process import ROOT, SMQPD_RUN, Daemon, daemon, environment
-from tests.support.running import RunningSite, message
+from tests.support.running import SiteProcess, message
 
 GUIDE = (ROOT / "etc/README.md").read_text().partition("## Mistakes at night")[2].partition("\n## ")[0]
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> RunningSite:
-    return RunningSite(tmp_path / "site")
+def site(tmp_path: Path) -> SiteProcess:
+    return SiteProcess(tmp_path / "site")
 
 
 def guide(mistake: str) -> list[str]:
@@ -44,13 +44,13 @@ def shows(seen: str, said: str) -> bool:
     return re.search(".*".join(parts), " ".join(seen.split())) is not None
 
 
-async def refused_reload(site: RunningSite) -> str:
+async def refused_reload(site: SiteProcess) -> str:
     code, _, why = await site.command("reload")
     assert code == FAILED
     return why
 
 
-async def refused_start(site: RunningSite) -> str:
+async def refused_start(site: SiteProcess) -> str:
     done = await forked.run([*SMQPD_RUN, str(site.config)], env=environment(site.config.parent))
     assert done.returncode == FAILED
     return done.stderr.decode()
@@ -62,27 +62,27 @@ def edit(path: Path, before: str, after: str) -> None:
     path.write_text(text.replace(before, after, 1))
 
 
-async def goes_on(site: RunningSite, running: Daemon) -> None:
+async def goes_on(site: SiteProcess, running: Daemon) -> None:
     assert running.process.poll() is None
     async with site.eve() as eve:
         await eve.publish("work", message(b"x"))
 
 
-async def test_a_setting_is_misspelt(site: RunningSite) -> None:
+async def test_a_setting_is_misspelt(site: SiteProcess) -> None:
     async with daemon(site.config) as running:
         edit(site.config, "[limits]\n", "[limits]\nconections_max = 10\n")
         assert shows(await refused_reload(site), guide("a setting misspelt")[0])
         await goes_on(site, running)
 
 
-async def test_the_accounts_are_open_to_others(site: RunningSite) -> None:
+async def test_the_accounts_are_open_to_others(site: SiteProcess) -> None:
     async with daemon(site.config) as running:
         (site.config.parent / "accounts.toml").chmod(0o644)
         assert shows(await refused_reload(site), guide("`accounts.toml` edited")[0])
         await goes_on(site, running)
 
 
-async def test_the_accounts_are_deleted(site: RunningSite) -> None:
+async def test_the_accounts_are_deleted(site: SiteProcess) -> None:
     said = guide("`accounts.toml` deleted")[0]
     async with daemon(site.config) as running:
         (site.config.parent / "accounts.toml").unlink()
@@ -92,13 +92,13 @@ async def test_the_accounts_are_deleted(site: RunningSite) -> None:
     assert shows(await refused_start(site), said.removeprefix("accounts: "))
 
 
-async def test_a_site_is_started_twice(site: RunningSite) -> None:
+async def test_a_site_is_started_twice(site: SiteProcess) -> None:
     async with daemon(site.config) as running:
         assert shows(await refused_start(site), guide("the site started a second time")[0])
         await goes_on(site, running)
 
 
-async def test_a_backup_is_restored_over_the_site_that_runs(site: RunningSite, tmp_path: Path) -> None:
+async def test_a_backup_is_restored_over_the_site_that_runs(site: SiteProcess, tmp_path: Path) -> None:
     async with daemon(site.config) as running:
         await site.printed("backup", str(tmp_path / "backup"))
         smqpd = CommandLine(tmp_path)
@@ -111,7 +111,7 @@ async def test_a_backup_is_restored_over_the_site_that_runs(site: RunningSite, t
         await goes_on(site, running)
 
 
-async def test_the_wrong_topic_is_purged(site: RunningSite) -> None:
+async def test_the_wrong_topic_is_purged(site: SiteProcess) -> None:
     async with daemon(site.config) as running, site.eve() as eve:
         await eve.publish("orders.new", message(b"x", delivery="ONE"))
         await site.printed("topic", "purge", "orders.new", "--yes")
@@ -121,7 +121,7 @@ async def test_the_wrong_topic_is_purged(site: RunningSite) -> None:
         assert shows(remark, guide("the wrong topic purged")[1])
 
 
-async def test_the_disk_with_the_state_is_not_mounted(site: RunningSite) -> None:
+async def test_the_disk_with_the_state_is_not_mounted(site: SiteProcess) -> None:
     async with daemon(site.config):
         pass
     state = site.config.parent / "state"
@@ -130,14 +130,14 @@ async def test_the_disk_with_the_state_is_not_mounted(site: RunningSite) -> None
     assert shows(await refused_start(site), guide("the disk with the state not mounted")[0])
 
 
-async def test_the_name_of_the_server_is_changed(site: RunningSite) -> None:
+async def test_the_name_of_the_server_is_changed(site: SiteProcess) -> None:
     async with daemon(site.config):
         pass
     edit(site.config, '"alpha.example"', '"beta.example"')
     assert shows(await refused_start(site), guide("`server_name` changed")[0])
 
 
-async def test_the_port_is_taken(site: RunningSite) -> None:
+async def test_the_port_is_taken(site: SiteProcess) -> None:
     said = guide("its port taken by something else")[0]
     with socket.create_server(("127.0.0.1", site.port)):
         assert shows(await refused_start(site), said)
@@ -146,7 +146,7 @@ async def test_the_port_is_taken(site: RunningSite) -> None:
     assert shows(warned, f"127.0.0.1:{site.port} cannot be listened on now: {said.rpartition(': ')[2]}")
 
 
-async def test_a_client_has_an_old_password(site: RunningSite) -> None:
+async def test_a_client_has_an_old_password(site: SiteProcess) -> None:
     answer, logged = guide("a client with an old password")
     async with daemon(site.config) as running:
         stream = await trio.open_tcp_stream("127.0.0.1", site.port)
@@ -157,7 +157,7 @@ async def test_a_client_has_an_old_password(site: RunningSite) -> None:
         assert shows(running.log, logged.replace("ada", "eve"))
 
 
-async def test_a_certificate_is_not_renewed(site: RunningSite) -> None:
+async def test_a_certificate_is_not_renewed(site: SiteProcess) -> None:
     said = guide("a certificate not renewed")[0]
     expire(site.config.parent / "keys")
     async with daemon(site.config) as running:
@@ -169,7 +169,7 @@ async def test_a_certificate_is_not_renewed(site: RunningSite) -> None:
         await goes_on(site, running)
 
 
-async def test_the_certificate_of_another_site_is_copied(site: RunningSite, tmp_path: Path) -> None:
+async def test_the_certificate_of_another_site_is_copied(site: SiteProcess, tmp_path: Path) -> None:
     keys, now = site.config.parent / "keys", datetime.now(UTC)
     authority = Authority.create(tmp_path / "ca", "test", 400, now)
     write_keys(authority, "alpha.example", keys, now)
@@ -182,15 +182,15 @@ async def test_the_certificate_of_another_site_is_copied(site: RunningSite, tmp_
         await goes_on(site, running)
 
 
-async def test_the_limit_of_open_files_is_too_low(site: RunningSite) -> None:
+async def test_the_limit_of_open_files_is_too_low(site: SiteProcess) -> None:
     async with daemon(site.config, within=("sh", "-c", 'ulimit -n 1024; exec "$@"', "sh")) as running:
         assert shows(running.log, guide("the limit of open files too low")[0])
         await goes_on(site, running)
 
 
-async def test_a_topic_is_deleted_that_somebody_reads(site: RunningSite, tmp_path: Path) -> None:
+async def test_a_topic_is_deleted_that_somebody_reads(site: SiteProcess, tmp_path: Path) -> None:
     said = guide("a topic deleted that somebody reads")[0]
-    seen: list[Result] = []
+    seen: list[CommandResult] = []
 
     async def read() -> None:
         seen.append(await CommandLine(tmp_path)("sub", "work", "--site", str(site.config.parent)))

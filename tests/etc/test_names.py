@@ -177,6 +177,13 @@ def test_a_front_end_shares_with_the_core_only_words_of_its_protocol(front_end: 
     assert shared == PROTOCOL_WORDS[front_end]
 
 
+def test_a_type_of_what_tests_share_has_a_name_of_its_own() -> None:
+    """Who reads a test need not look where a name comes from to know whether it is of the product."""
+    helpers = types_of("tests/support", "tests/sim")
+    assert {name: modules for name, modules in helpers.items() if len(modules) > 1} == {}
+    assert helpers.keys() & types_of(*CORE, "plugins").keys() == set()
+
+
 def test_no_two_helpers_of_the_tests_share_a_name() -> None:
     found: defaultdict[str, list[str]] = defaultdict(list)
     for path in (ROOT / "tests/support").glob("*.py"):

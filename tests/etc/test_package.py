@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.booted import Machine, booted, can_boot
+from tests.support.booted import BootedMachine, booted, can_boot
 from tests.support.installed import ROOT, VERSION
 from tests.support.required import may_skip
 
@@ -70,37 +70,37 @@ def package(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
+def machine(tmp_path: Path) -> Iterator[BootedMachine]:
     with booted(tmp_path) as machine:
         yield machine
 
 
 @pytest.fixture
-def installed(machine: Machine, package: Path) -> Machine:
+def installed(machine: BootedMachine, package: Path) -> BootedMachine:
     machine.copies(package, "/root/smqpd.deb")
     machine.does("dpkg --install /root/smqpd.deb")
     return machine
 
 
-def running(machine: Machine) -> Machine:
+def running(machine: BootedMachine) -> BootedMachine:
     """With a site that runs."""
     machine.does(f"{NEW_SITE} && systemctl enable --quiet --now smqpd@alpha")
     return machine
 
 
-def main_process(machine: Machine) -> str:
+def main_process(machine: BootedMachine) -> str:
     return machine.does("systemctl show --property MainPID --value smqpd@alpha")
 
 
-def publish(machine: Machine, text: str) -> str:
+def publish(machine: BootedMachine, text: str) -> str:
     return machine.does(f"smqpd pub --site {SITE} jobs '{text}'")
 
 
-def taken(machine: Machine, count: int) -> list[str]:
+def taken(machine: BootedMachine, count: int) -> list[str]:
     return machine.does(f"smqpd sub jobs --site {SITE} --channel desk --count {count}").splitlines()
 
 
-def subscribed(machine: Machine) -> None:
+def subscribed(machine: BootedMachine) -> None:
     """A channel that messages wait in."""
     machine.does(f"smqpd sub jobs --site {SITE} --channel desk --timeout 0.1")
 
@@ -118,7 +118,7 @@ def newer(package: Path, folder: Path) -> Path:
     return folder / "newer.deb"
 
 
-def test_what_is_installed_is_whole_and_starts_nothing(installed: Machine) -> None:
+def test_what_is_installed_is_whole_and_starts_nothing(installed: BootedMachine) -> None:
     assert installed.does("id -un smqpd") == "smqpd"
     assert installed.does("stat -c '%U %a' /var/lib/smqpd") == "smqpd 750"
     assert installed.does("smqpd --version") == f"smqpd {VERSION}"
@@ -130,7 +130,7 @@ def test_what_is_installed_is_whole_and_starts_nothing(installed: Machine) -> No
 
 
 def test_an_upgrade_restarts_the_sites_that_run_and_keeps_their_messages(
-    installed: Machine, package: Path, tmp_path: Path
+    installed: BootedMachine, package: Path, tmp_path: Path
 ) -> None:
     machine = running(installed)
     subscribed(machine)
@@ -143,7 +143,7 @@ def test_an_upgrade_restarts_the_sites_that_run_and_keeps_their_messages(
     assert taken(machine, 1) == ["before the upgrade"]
 
 
-def test_a_removal_stops_the_sites_and_a_purge_leaves_what_they_hold(installed: Machine) -> None:
+def test_a_removal_stops_the_sites_and_a_purge_leaves_what_they_hold(installed: BootedMachine) -> None:
     machine = running(installed)
     subscribed(machine)
     publish(machine, "kept")
@@ -156,7 +156,7 @@ def test_a_removal_stops_the_sites_and_a_purge_leaves_what_they_hold(installed: 
     assert taken(machine, 1) == ["kept"]
 
 
-def test_the_service_manager_brings_back_a_site_that_died_or_hangs(installed: Machine) -> None:
+def test_the_service_manager_brings_back_a_site_that_died_or_hangs(installed: BootedMachine) -> None:
     machine = running(installed)
     subscribed(machine)
     publish(machine, "a message")
@@ -175,7 +175,7 @@ def test_the_service_manager_brings_back_a_site_that_died_or_hangs(installed: Ma
     assert taken(machine, 1) == ["a message"]
 
 
-def test_a_reload_says_whether_the_site_took_its_files_on(installed: Machine) -> None:
+def test_a_reload_says_whether_the_site_took_its_files_on(installed: BootedMachine) -> None:
     machine = running(installed)
     machine.does("systemctl reload smqpd@alpha")
     before = main_process(machine)
@@ -186,7 +186,7 @@ def test_a_reload_says_whether_the_site_took_its_files_on(installed: Machine) ->
     machine.does(f"sed -i '/^nonsense/d' {SITE}/accounts.toml && systemctl reload smqpd@alpha")
 
 
-def test_a_port_below_1024_is_opened_by_a_socket_unit(installed: Machine) -> None:
+def test_a_port_below_1024_is_opened_by_a_socket_unit(installed: BootedMachine) -> None:
     machine = installed
     machine.does(NEW_SITE.replace("7720", "720"))
     machine.does("systemctl enable --quiet --now smqpd@alpha.socket smqpd@alpha")
@@ -195,14 +195,14 @@ def test_a_port_below_1024_is_opened_by_a_socket_unit(installed: Machine) -> Non
     assert taken(machine, 1) == ["through port 720"]
 
 
-def test_a_stop_drains_and_the_journal_names_the_daemon(installed: Machine) -> None:
+def test_a_stop_drains_and_the_journal_names_the_daemon(installed: BootedMachine) -> None:
     machine = running(installed)
     machine.does("systemctl stop smqpd@alpha")
     assert machine.does("systemctl show -P Result smqpd@alpha") == "success"
     assert "runs the site alpha.example" in machine.does("journalctl --no-pager --identifier smqpd")
 
 
-def test_the_readme_makes_a_service_word_by_word(machine: Machine, wheels: Path) -> None:
+def test_the_readme_makes_a_service_word_by_word(machine: BootedMachine, wheels: Path) -> None:
     for wheel in wheels.iterdir():
         machine.copies(wheel, f"{WHEELS}/{wheel.name}")
     service = re.search(r"(?s)```sh\n(python3 -m venv /opt/smqpd.*?)```", (ROOT / "README.md").read_text())

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from tests.mutants.mutation import ROOT, Mutation, mutated
-from tests.sim.scenario import Profile
+from tests.sim.scenario import ScenarioProfile
 
 SEEDS: Final = 200
 """Of the simulation: one that does not notice in so many does not notice."""
@@ -82,7 +82,7 @@ def _pytest(tree: Path, test: str) -> tuple[str, str]:
     return "", "" if code == 0 else f"pytest ended with {code}: {output[-1000:]}"
 
 
-def _simulation(tree: Path, seed: int, profile: Profile) -> tuple[str, str]:
+def _simulation(tree: Path, seed: int, profile: ScenarioProfile) -> tuple[str, str]:
     arguments = ["tests.sim", "--seeds", str(SEEDS), "--first-of-all", str(seed), "--stop"]
     code, output = _run(tree, [*arguments, "--profile", profile])
     broken = _BROKEN.search(output)

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from tests.mutants import catalogue
-from tests.sim.scenario import Profile
+from tests.sim.scenario import ScenarioProfile
 
 ROOT: Final = Path(__file__).parent.parent.parent
 
@@ -39,7 +39,7 @@ class Mutation(msgspec.Struct, frozen=True, kw_only=True):
     new: str
     tests: tuple[str, ...] = ()
     seed: int | None = None
-    profile: Profile = "all"
+    profile: ScenarioProfile = "all"
 
 
 class StaleError(Exception):

@@ -18,11 +18,11 @@ from tests.power.disk import Cut
 from tests.power.recording import Recorded, Recording
 from tests.power.sites import PASSWORD, PowerSite, chance_of, join, linked, make_sites
 from tests.sim import balance, promises
-from tests.sim.clients import Clients
+from tests.sim.clients import SimulatedClients
 from tests.sim.drawing import draw
-from tests.sim.ledger import Ledger, Told
+from tests.sim.ledger import Ledger, PublicationFate
 from tests.sim.power import broken_hop_files, loses_records
-from tests.sim.scenario import Publication, Scenario
+from tests.sim.scenario import PlannedPublication, Scenario
 from tests.sim.site import ACCOUNT
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_ports
@@ -118,9 +118,11 @@ def ledger_at(scenario: Scenario, note: dict[str, Any]) -> Ledger:
             hold.state = "returned"
     ledger.publications = {key: one for key, one in ledger.publications.items() if ledger.told[key].sent}
     for site in scenario.sites:
-        fresh = Publication(f"new-{site}", site, 0.0, "a", "ALL", -1, None, "ALL", True, 0, 10, None, False)
+        fresh = PlannedPublication(
+            f"new-{site}", site, 0.0, "a", "ALL", -1, None, "ALL", True, 0, 10, None, False
+        )
         ledger.publications[fresh.key] = fresh
-        ledger.told[fresh.key] = Told()
+        ledger.told[fresh.key] = PublicationFate()
     return ledger
 
 
@@ -139,7 +141,7 @@ async def _work(recorded: Recorded, seed: int, file: Path) -> None:
     make_sites(recorded.root, scenario.sites)
     join(recorded.root, ports)
     ledger = NotedLedger(scenario, recorded)
-    clients = Clients(ledger, chance_of("clients", seed))
+    clients = SimulatedClients(ledger, chance_of("clients", seed))
     sites = {
         name: PowerSite(recorded.root / name, port, scenario.max_deliveries) for name, port in ports.items()
     }
@@ -236,7 +238,7 @@ async def judge(
         name: PowerSite(directory / name, port, scenario.max_deliveries, lost=name in lost)
         for name, port in ports.items()
     }
-    clients = Clients(ledger, chance_of("judge"))
+    clients = SimulatedClients(ledger, chance_of("judge"))
     clients.calm = True
     clients.begun_at = -1e6
     async with trio.open_nursery() as nursery:

@@ -29,7 +29,7 @@ from daemon.system.systemd import Notifier
 from plugins.smqp.plugin import plugin as smqp
 from plugins.stomp.plugin import plugin as stomp
 from routing.rights import EVERYTHING
-from tests.sim.clients import Clients
+from tests.sim.clients import SimulatedClients
 from tests.sim.site import ACCOUNT
 from tests.support.keys import write_keys
 from tests.support.patience import PATIENCE_S
@@ -85,7 +85,7 @@ class PowerSite:
         return None if self.site is None else self.site.links.manager
 
     async def run(
-        self, clients: Clients, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+        self, clients: SimulatedClients, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """The daemon, with its clients, until it is stopped or cancelled."""
         settings = load(self._directory / "smqpd.toml", INSTALLED)

@@ -4,18 +4,18 @@ import pytest
 
 from routing.decisions import RouteDelayed
 from routing.joining import TOPICS_MAX
-from tests.support.one_router import Site
+from tests.support.one_router import RouterSite
 
 MODES = pytest.mark.parametrize("mode", ["ONE", "ALL"])
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site()
+def site() -> RouterSite:
+    return RouterSite()
 
 
 @MODES
-def test_nobody_gets_it_before_its_time(site: Site, mode: str) -> None:
+def test_nobody_gets_it_before_its_time(site: RouterSite, mode: str) -> None:
     ada, eva = site.login("ada").subscribe("news", lock_s=1_000.0), site.login("eva")
     smuid = eva.publish("news", "later", delay_s=60.0, delivery=mode)
     site.wait(59.999)
@@ -28,7 +28,7 @@ def test_nobody_gets_it_before_its_time(site: Site, mode: str) -> None:
 
 
 @MODES
-def test_it_is_a_copy_in_nobody_s_queue_until_then(site: Site, mode: str) -> None:
+def test_it_is_a_copy_in_nobody_s_queue_until_then(site: RouterSite, mode: str) -> None:
     eva = site.login("eva")
     eva.publish("news", "later", delay_s=60.0, delivery=mode, timeout_s=100.0)
     eva.publish("news", "now", delivery=mode, timeout_s=100.0)
@@ -41,7 +41,7 @@ def test_it_is_a_copy_in_nobody_s_queue_until_then(site: Site, mode: str) -> Non
 
 @MODES
 @pytest.mark.parametrize("due_before_the_start", [True, False])
-def test_it_outlasts_a_restart(site: Site, mode: str, due_before_the_start: bool) -> None:
+def test_it_outlasts_a_restart(site: RouterSite, mode: str, due_before_the_start: bool) -> None:
     site.login("ada").subscribe("news").detach("news")
     smuid = site.login("eva").publish("news", "later", delay_s=60.0, delivery=mode)
     if due_before_the_start:
@@ -54,7 +54,7 @@ def test_it_outlasts_a_restart(site: Site, mode: str, due_before_the_start: bool
     assert site.fate(smuid) == ["published", "delivered"]
 
 
-def test_who_subscribed_during_the_delay_is_due_to_have_it_also_after_a_restart(site: Site) -> None:
+def test_who_subscribed_during_the_delay_is_due_to_have_it_also_after_a_restart(site: RouterSite) -> None:
     eva, smuid = site.login("eva"), ""
     smuid = eva.publish("news", "later", delay_s=60.0)
     site.login("ada").subscribe("news").detach("news")
@@ -66,7 +66,7 @@ def test_who_subscribed_during_the_delay_is_due_to_have_it_also_after_a_restart(
     assert (got.body, bob.bodies(), site.fate(smuid)[-1]) == ("later", [], "committed!")
 
 
-def test_where_nobody_takes_it_when_it_is_time_it_ends(site: Site) -> None:
+def test_where_nobody_takes_it_when_it_is_time_it_ends(site: RouterSite) -> None:
     ada = site.login("ada").subscribe("news", lock_s=1_000.0)
     smuid = site.login("eva").publish("news", "later", delay_s=60.0)
     ada.unsubscribe("news")
@@ -76,7 +76,7 @@ def test_where_nobody_takes_it_when_it_is_time_it_ends(site: Site) -> None:
 
 
 @MODES
-def test_its_timeout_counts_from_the_end_of_the_delay(site: Site, mode: str) -> None:
+def test_its_timeout_counts_from_the_end_of_the_delay(site: RouterSite, mode: str) -> None:
     smuid = site.login("eva").publish("news", "later", delay_s=60.0, timeout_s=10.0, delivery=mode)
     site.wait(69)
     ada = site.login("ada").subscribe("news", lock_s=1_000.0)
@@ -88,7 +88,7 @@ def test_its_timeout_counts_from_the_end_of_the_delay(site: Site, mode: str) -> 
 
 
 @MODES
-def test_it_can_be_removed_before_and_after(site: Site, mode: str) -> None:
+def test_it_can_be_removed_before_and_after(site: RouterSite, mode: str) -> None:
     eva = site.login("eva")
     ada = site.login("ada").subscribe("news", lock_s=1_000.0)
     before = eva.publish("news", "removed before", delay_s=60.0, delivery=mode)
@@ -104,7 +104,7 @@ def test_it_can_be_removed_before_and_after(site: Site, mode: str) -> None:
 
 
 @MODES
-def test_it_stands_where_it_was_published(site: Site, mode: str) -> None:
+def test_it_stands_where_it_was_published(site: RouterSite, mode: str) -> None:
     ada, eva = site.login("ada").subscribe("news", credit=1, lock_s=1_000.0), site.login("eva")
     eva.publish("news", "with ada", delivery=mode)
     eva.publish("news", "later", delay_s=60.0, delivery=mode)
@@ -119,7 +119,7 @@ def test_it_stands_where_it_was_published(site: Site, mode: str) -> None:
     assert bodies == ["with ada", "later", "a", "b"]
 
 
-def test_what_is_kept_for_late_subscribers_stays_in_order(site: Site) -> None:
+def test_what_is_kept_for_late_subscribers_stays_in_order(site: RouterSite) -> None:
     eva = site.login("eva")
     for number in range(5):
         eva.publish("news", str(number), timeout_s=100.0, delay_s=60.0 if number in (1, 3) else 0.0)
@@ -128,7 +128,7 @@ def test_what_is_kept_for_late_subscribers_stays_in_order(site: Site) -> None:
 
 
 def test_one_that_is_joining_gets_it_once() -> None:
-    site = Site(queue_messages_max=10_000)
+    site = RouterSite(queue_messages_max=10_000)
     eva = site.login("eva")
     for _ in range(5_000):
         eva.publish("news", "kept", timeout_s=1_000.0)
@@ -140,7 +140,7 @@ def test_one_that_is_joining_gets_it_once() -> None:
 
 
 @MODES
-def test_without_a_guarantee_it_is_in_memory_alone(site: Site, mode: str) -> None:
+def test_without_a_guarantee_it_is_in_memory_alone(site: RouterSite, mode: str) -> None:
     ada, eva = site.login("ada").subscribe("news", lock_s=1_000.0), site.login("eva")
     eva.publish("news", "later", delay_s=60.0, delivery=mode, guarantee=False)
     site.wait(61)
@@ -152,7 +152,7 @@ def test_without_a_guarantee_it_is_in_memory_alone(site: Site, mode: str) -> Non
 
 
 def test_without_a_guarantee_it_takes_of_the_memory_for_such_messages() -> None:
-    site = Site(unguaranteed_bytes_max=100_000)
+    site = RouterSite(unguaranteed_bytes_max=100_000)
     eva = site.login("eva")
     for _ in range(1_000):
         eva.publish("news", "x" * 500, delay_s=60.0, delivery="ONE", guarantee=False)
@@ -165,9 +165,9 @@ def test_without_a_guarantee_it_takes_of_the_memory_for_such_messages() -> None:
 
 
 def test_many_delays_that_end_at_once_are_routed_some_at_a_time_and_those_of_later_behind_them(
-    site: Site,
+    site: RouterSite,
 ) -> None:
-    site = Site(queue_messages_max=10_000)
+    site = RouterSite(queue_messages_max=10_000)
     eva = site.login("eva")
     smuids = [eva.publish("news", str(n), delay_s=60.0, delivery="ONE") for n in range(1_000)]
     eva.publish("news", "the last", delay_s=60.01, delivery="ONE")
@@ -182,7 +182,7 @@ def test_many_delays_that_end_at_once_are_routed_some_at_a_time_and_those_of_lat
 
 
 def test_who_begins_to_join_when_it_is_time_gets_it_once() -> None:
-    site = Site()
+    site = RouterSite()
     eva = site.login("eva")
     eva.publish("news.0", "later", timeout_s=1_000.0, delay_s=60.0)
     for number in reversed(range(TOPICS_MAX + 1)):

@@ -3,22 +3,22 @@
 import pytest
 
 from routing.errors import Refusal
-from tests.support.one_router import Site
+from tests.support.one_router import RouterSite
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site()
+def site() -> RouterSite:
+    return RouterSite()
 
 
-def test_a_message_of_mode_all_reaches_every_subscription_once(site: Site) -> None:
+def test_a_message_of_mode_all_reaches_every_subscription_once(site: RouterSite) -> None:
     ada, bob = site.login("ada").subscribe("news"), site.login("bob").subscribe("news")
     smuid = site.login("eva").publish("news", "hello")
     assert (ada.bodies(), bob.bodies()) == (["hello"], ["hello"])
     assert smuid.startswith("a.example/")
 
 
-def test_a_message_of_mode_one_reaches_one_subscription(site: Site) -> None:
+def test_a_message_of_mode_one_reaches_one_subscription(site: RouterSite) -> None:
     clients = [site.login(name).subscribe("jobs") for name in ("ada", "bob", "cyd")]
     eva = site.login("eva")
     for number in range(6):
@@ -28,7 +28,7 @@ def test_a_message_of_mode_one_reaches_one_subscription(site: Site) -> None:
     assert [len(bodies) for bodies in got] == [2, 2, 2], "they take turns"
 
 
-def test_a_message_carries_what_the_server_writes_and_all_that_the_publisher_wrote(site: Site) -> None:
+def test_a_message_carries_what_the_server_writes_and_all_that_the_publisher_wrote(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("news"), site.login("eva")
     smuid = eva.publish("news", "hello", name="Greeting", priority=3, others=(("X-Colour", "red"),))
     message = ada.one().message
@@ -36,7 +36,7 @@ def test_a_message_carries_what_the_server_writes_and_all_that_the_publisher_wro
     assert (message.name, message.priority, message.others) == ("Greeting", 3, (("X-Colour", "red"),))
 
 
-def test_a_higher_priority_goes_first_and_one_priority_first_in_first_out(site: Site) -> None:
+def test_a_higher_priority_goes_first_and_one_priority_first_in_first_out(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("news", credit=0), site.login("eva")
     for body, priority, mode in (
         ("low 1", 0, "ALL"),
@@ -50,7 +50,7 @@ def test_a_higher_priority_goes_first_and_one_priority_first_in_first_out(site: 
     assert ada.bodies() == ["high 1", "high 2", "middle", "low 1", "low 2"]
 
 
-def test_a_returned_message_goes_before_those_that_came_after_it(site: Site) -> None:
+def test_a_returned_message_goes_before_those_that_came_after_it(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("news", credit=2), site.login("eva")
     for body in "abcd":
         eva.publish("news", body)
@@ -60,7 +60,7 @@ def test_a_returned_message_goes_before_those_that_came_after_it(site: Site) -> 
     assert ada.bodies() == ["c", "a"]
 
 
-def test_credit_bounds_what_is_unfinished_and_received_counts(site: Site) -> None:
+def test_credit_bounds_what_is_unfinished_and_received_counts(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("news", credit=2), site.login("eva")
     for body in "abcd":
         eva.publish("news", body)
@@ -73,7 +73,7 @@ def test_credit_bounds_what_is_unfinished_and_received_counts(site: Site) -> Non
     assert ada.bodies() == ["d"]
 
 
-def test_a_slow_reader_slows_only_its_own_queue(site: Site) -> None:
+def test_a_slow_reader_slows_only_its_own_queue(site: RouterSite) -> None:
     ada, bob = site.login("ada").subscribe("news", credit=1), site.login("bob").subscribe("news")
     eva = site.login("eva")
     for body in "abc":
@@ -81,7 +81,7 @@ def test_a_slow_reader_slows_only_its_own_queue(site: Site) -> None:
     assert (ada.bodies(), bob.bodies()) == (["a"], ["a", "b", "c"])
 
 
-def test_a_paused_session_gets_nothing_until_it_resumes(site: Site) -> None:
+def test_a_paused_session_gets_nothing_until_it_resumes(site: RouterSite) -> None:
     ada, bob, eva = site.login("ada"), site.login("bob"), site.login("eva")
     ada.subscribe("news").pause()
     bob.subscribe("news")
@@ -92,7 +92,7 @@ def test_a_paused_session_gets_nothing_until_it_resumes(site: Site) -> None:
     assert ada.bodies() == ["all"]
 
 
-def test_a_late_subscriber_gets_what_has_a_stated_timeout(site: Site) -> None:
+def test_a_late_subscriber_gets_what_has_a_stated_timeout(site: RouterSite) -> None:
     site.login("ada").subscribe("news")
     eva = site.login("eva")
     eva.publish("news", "stated", timeout_s=60.0)
@@ -101,7 +101,9 @@ def test_a_late_subscriber_gets_what_has_a_stated_timeout(site: Site) -> None:
     assert late.bodies() == ["stated"]
 
 
-def test_a_late_subscriber_gets_what_others_have_finished_and_nothing_that_has_expired(site: Site) -> None:
+def test_a_late_subscriber_gets_what_others_have_finished_and_nothing_that_has_expired(
+    site: RouterSite,
+) -> None:
     ada, eva = site.login("ada").subscribe("news"), site.login("eva")
     eva.publish("news", "short", timeout_s=10.0)
     eva.publish("news", "long", timeout_s=60.0)
@@ -110,19 +112,19 @@ def test_a_late_subscriber_gets_what_others_have_finished_and_nothing_that_has_e
     assert site.login("bob").subscribe("news").bodies() == ["long"]
 
 
-def test_a_message_of_mode_one_waits_for_the_first_subscriber(site: Site) -> None:
+def test_a_message_of_mode_one_waits_for_the_first_subscriber(site: RouterSite) -> None:
     site.login("eva").publish("jobs", "work", delivery="ONE")
     site.wait(400_000)
     assert site.login("bob").subscribe("jobs").bodies() == ["work"]
 
 
-def test_a_message_of_mode_all_that_is_due_to_nobody_ends_at_once(site: Site) -> None:
+def test_a_message_of_mode_all_that_is_due_to_nobody_ends_at_once(site: RouterSite) -> None:
     smuid = site.login("eva").publish("news", "hello")
     assert site.fate(smuid) == ["published", "expired!"]
     assert site.store.messages == {}
 
 
-def test_a_subscription_takes_part_only_in_the_modes_that_it_accepts(site: Site) -> None:
+def test_a_subscription_takes_part_only_in_the_modes_that_it_accepts(site: RouterSite) -> None:
     one, all_ = (
         site.login("ada").subscribe("t", accepts="ONE"),
         site.login("bob").subscribe("t", accepts="ALL"),
@@ -133,7 +135,7 @@ def test_a_subscription_takes_part_only_in_the_modes_that_it_accepts(site: Site)
     assert (one.bodies(), all_.bodies()) == (["1", "3"], ["2", "4"])
 
 
-def test_a_subscription_that_no_longer_accepts_one_gets_none(site: Site) -> None:
+def test_a_subscription_that_no_longer_accepts_one_gets_none(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("t"), site.login("eva")
     ada.subscribe("t", accepts="ALL")
     eva.publish("t", "job", delivery="ONE")
@@ -141,7 +143,7 @@ def test_a_subscription_that_no_longer_accepts_one_gets_none(site: Site) -> None
     assert site.login("bob").subscribe("t").bodies() == ["job"]
 
 
-def test_a_subscription_that_no_longer_accepts_all_gives_up_what_waits_for_it(site: Site) -> None:
+def test_a_subscription_that_no_longer_accepts_all_gives_up_what_waits_for_it(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("t", credit=1), site.login("eva")
     smuids = [eva.publish("t", body) for body in "ab"]
     ada.subscribe("t", accepts="ONE")
@@ -150,7 +152,7 @@ def test_a_subscription_that_no_longer_accepts_all_gives_up_what_waits_for_it(si
     assert site.held == 0
 
 
-def test_set_topic_delivery_wins_over_what_messages_say(site: Site) -> None:
+def test_set_topic_delivery_wins_over_what_messages_say(site: RouterSite) -> None:
     ada, bob, eva = site.login("ada").subscribe("t"), site.login("bob").subscribe("t"), site.login("eva")
     eva.set_delivery("t", "ONE")
     eva.publish("t", "a", delivery="ALL")
@@ -161,7 +163,7 @@ def test_set_topic_delivery_wins_over_what_messages_say(site: Site) -> None:
     assert (ada.bodies(), bob.bodies()) == (["a", "b", "c"], ["b", "c"])
 
 
-def test_set_topic_timeout_holds_for_messages_without_one_and_survives_a_restart(site: Site) -> None:
+def test_set_topic_timeout_holds_for_messages_without_one_and_survives_a_restart(site: RouterSite) -> None:
     eva = site.login("eva")
     eva.set_timeout("t", 30.0)
     site.restart()
@@ -172,7 +174,7 @@ def test_set_topic_timeout_holds_for_messages_without_one_and_survives_a_restart
     assert site.login("ada").subscribe("t").bodies() == ["own"]
 
 
-def test_a_take_over_detaches_the_session_before_and_goes_on_with_what_it_had(site: Site) -> None:
+def test_a_take_over_detaches_the_session_before_and_goes_on_with_what_it_had(site: RouterSite) -> None:
     first, eva = site.login("ada").subscribe("news"), site.login("eva")
     eva.publish("news", "a")
     first.one()
@@ -183,7 +185,7 @@ def test_a_take_over_detaches_the_session_before_and_goes_on_with_what_it_had(si
     assert (first.bodies(), second.bodies()) == ([], ["b"])
 
 
-def test_another_channel_or_name_is_another_subscription(site: Site) -> None:
+def test_another_channel_or_name_is_another_subscription(site: RouterSite) -> None:
     desk, eva = site.login("ada", "desk").subscribe("news"), site.login("eva")
     phone = site.login("ada", "phone").subscribe("news")
     desk.subscribe("news", name="second")
@@ -191,13 +193,13 @@ def test_another_channel_or_name_is_another_subscription(site: Site) -> None:
     assert (desk.bodies(), phone.bodies()) == (["hello", "hello"], ["hello"])
 
 
-def test_a_durable_subscription_gathers_while_nobody_is_there(site: Site) -> None:
+def test_a_durable_subscription_gathers_while_nobody_is_there(site: RouterSite) -> None:
     site.login("ada").subscribe("news").close()
     site.login("eva").publish("news", "hello")
     assert site.login("ada").subscribe("news").bodies() == ["hello"]
 
 
-def test_detach_leaves_a_durable_subscription_and_unsubscribe_ends_it(site: Site) -> None:
+def test_detach_leaves_a_durable_subscription_and_unsubscribe_ends_it(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("news"), site.login("eva")
     ada.detach("news")
     eva.publish("news", "kept")
@@ -208,13 +210,13 @@ def test_detach_leaves_a_durable_subscription_and_unsubscribe_ends_it(site: Site
     assert ada.subscribe("news").bodies() == []
 
 
-def test_a_session_bound_subscription_ends_with_its_session(site: Site) -> None:
+def test_a_session_bound_subscription_ends_with_its_session(site: RouterSite) -> None:
     site.login("ada").subscribe("news", durable=False).close()
     smuid = site.login("eva").publish("news", "hello")
     assert site.fate(smuid) == ["published", "expired!"]
 
 
-def test_unsubscribing_what_is_not_subscribed_is_refused(site: Site) -> None:
+def test_unsubscribing_what_is_not_subscribed_is_refused(site: RouterSite) -> None:
     ada = site.login("ada")
     for request in (ada.unsubscribe, ada.detach):
         with pytest.raises(Refusal) as refused:
@@ -222,7 +224,7 @@ def test_unsubscribing_what_is_not_subscribed_is_refused(site: Site) -> None:
         assert refused.value.code == Refusal.NOT_SUBSCRIBED
 
 
-def test_a_subscription_that_nobody_uses_is_removed_and_named(site: Site) -> None:
+def test_a_subscription_that_nobody_uses_is_removed_and_named(site: RouterSite) -> None:
     site.login("ada").subscribe("news").close()
     used = site.login("bob").subscribe("news")
     site.wait(2_592_001)
@@ -231,7 +233,7 @@ def test_a_subscription_that_nobody_uses_is_removed_and_named(site: Site) -> Non
     assert used.bodies() == ["hello"]
 
 
-def test_a_subscription_in_use_until_a_crash_is_not_taken_for_unused(site: Site) -> None:
+def test_a_subscription_in_use_until_a_crash_is_not_taken_for_unused(site: RouterSite) -> None:
     site.login("ada").subscribe("news")
     site.wait(2_592_001)
     site.maintain()
@@ -240,7 +242,7 @@ def test_a_subscription_in_use_until_a_crash_is_not_taken_for_unused(site: Site)
 
 
 def test_a_subscription_used_until_its_session_ended_is_not_taken_for_unused_after_a_restart(
-    site: Site,
+    site: RouterSite,
 ) -> None:
     ada = site.login("ada").subscribe("news")
     site.wait(2_592_001)
@@ -249,7 +251,7 @@ def test_a_subscription_used_until_its_session_ended_is_not_taken_for_unused_aft
     assert site.maintain() == []
 
 
-def test_sessions_that_come_and_go_leave_nothing_behind(site: Site) -> None:
+def test_sessions_that_come_and_go_leave_nothing_behind(site: RouterSite) -> None:
     for _ in range(10):
         site.login("ada").subscribe("news", durable=False).close()
     assert site.router._state.topics == {}
@@ -259,7 +261,7 @@ def test_sessions_that_come_and_go_leave_nothing_behind(site: Site) -> None:
     assert len(site.router._state.topics["news"].takers) == 1
 
 
-def test_the_system_topic_of_a_login_goes_to_one(site: Site) -> None:
+def test_the_system_topic_of_a_login_goes_to_one(site: RouterSite) -> None:
     ada, bob = site.login("ada"), site.login("bob")
     ada.subscribe(ada.address)
     bob.subscribe(ada.address, accepts="BOTH")
@@ -267,14 +269,14 @@ def test_the_system_topic_of_a_login_goes_to_one(site: Site) -> None:
     assert sorted(ada.bodies() + bob.bodies()) == ["reply"]
 
 
-def test_what_waits_in_a_system_topic_ends_after_the_default_timeout(site: Site) -> None:
+def test_what_waits_in_a_system_topic_ends_after_the_default_timeout(site: RouterSite) -> None:
     eva, ada = site.login("eva"), site.login("ada")
     smuid = eva.publish(ada.address, "reply")
     site.wait(86_500)
     assert site.fate(smuid) == ["published", "expired!"]
 
 
-def test_one_publishers_messages_reach_a_subscriber_in_their_order(site: Site) -> None:
+def test_one_publishers_messages_reach_a_subscriber_in_their_order(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("news", credit=3), site.login("eva")
     bodies = [str(number) for number in range(20)]
     got = []

@@ -3,28 +3,28 @@
 import pytest
 
 from routing.steps import ENDED_MAX
-from tests.support.one_router import Client, Site
+from tests.support.one_router import RouterClient, RouterSite
 
 LARGE = ENDED_MAX + 200
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site(queue_messages_max=10_000)
+def site() -> RouterSite:
+    return RouterSite(queue_messages_max=10_000)
 
 
 @pytest.fixture
-def ada(site: Site) -> Client:
+def ada(site: RouterSite) -> RouterClient:
     return site.login("ada")
 
 
-def fill(client: Client, topic: str, count: int, **headers: object) -> None:
+def fill(client: RouterClient, topic: str, count: int, **headers: object) -> None:
     for number in range(count):
         client.publish(topic, str(number), **headers)
 
 
 @pytest.mark.parametrize("mode", ["ONE", "ALL"])
-def test_a_small_topic_is_empty_at_once(site: Site, ada: Client, mode: str) -> None:
+def test_a_small_topic_is_empty_at_once(site: RouterSite, ada: RouterClient, mode: str) -> None:
     bob = site.login("bob").subscribe("jobs", credit=2)
     fill(ada, "jobs", 10, delivery=mode)
     fill(ada, "other", 1, delivery="ONE")
@@ -36,7 +36,9 @@ def test_a_small_topic_is_empty_at_once(site: Site, ada: Client, mode: str) -> N
     assert bob.take() == []
 
 
-def test_a_large_topic_is_emptied_in_steps_and_answered_after_the_last(site: Site, ada: Client) -> None:
+def test_a_large_topic_is_emptied_in_steps_and_answered_after_the_last(
+    site: RouterSite, ada: RouterClient
+) -> None:
     fill(ada, "jobs", LARGE, delivery="ONE")
     answered = ada.purge("jobs")
     assert not answered
@@ -49,7 +51,7 @@ def test_a_large_topic_is_emptied_in_steps_and_answered_after_the_last(site: Sit
     assert site.login("bob").subscribe("jobs").one().body == "new"
 
 
-def test_one_large_topic_after_the_other(site: Site, ada: Client) -> None:
+def test_one_large_topic_after_the_other(site: RouterSite, ada: RouterClient) -> None:
     for topic in ("jobs", "news"):
         fill(ada, topic, LARGE, delivery="ONE")
     first, second = ada.purge("jobs"), ada.purge("news")
@@ -59,7 +61,9 @@ def test_one_large_topic_after_the_other(site: Site, ada: Client) -> None:
     assert site.held == 0
 
 
-def test_a_large_topic_that_is_deleted_is_gone_with_what_came_meanwhile(site: Site, ada: Client) -> None:
+def test_a_large_topic_that_is_deleted_is_gone_with_what_came_meanwhile(
+    site: RouterSite, ada: RouterClient
+) -> None:
     bob = site.login("bob").subscribe("jobs", credit=1)
     ada.set_delivery("jobs", "ONE")
     fill(ada, "jobs", LARGE)
@@ -73,7 +77,9 @@ def test_a_large_topic_that_is_deleted_is_gone_with_what_came_meanwhile(site: Si
     assert bob.detached == [("jobs", "removed")]
 
 
-def test_a_restart_in_the_middle_leaves_what_had_not_been_reached(site: Site, ada: Client) -> None:
+def test_a_restart_in_the_middle_leaves_what_had_not_been_reached(
+    site: RouterSite, ada: RouterClient
+) -> None:
     fill(ada, "jobs", LARGE, delivery="ONE")
     ada.purge("jobs")
     site.restart()
@@ -81,7 +87,7 @@ def test_a_restart_in_the_middle_leaves_what_had_not_been_reached(site: Site, ad
     assert site.held == LARGE - ENDED_MAX
 
 
-def test_it_waits_while_much_is_to_be_carried_out(site: Site, ada: Client) -> None:
+def test_it_waits_while_much_is_to_be_carried_out(site: RouterSite, ada: RouterClient) -> None:
     fill(ada, "jobs", 6 * ENDED_MAX, delivery="ONE")
     router = site.router
     router.topics.purge(site.now, ada.consumer, "jobs", None)
@@ -92,7 +98,9 @@ def test_it_waits_while_much_is_to_be_carried_out(site: Site, ada: Client) -> No
         site.wait(0.001)
 
 
-def test_a_topic_is_deleted_though_somebody_publishes_all_the_time(site: Site, ada: Client) -> None:
+def test_a_topic_is_deleted_though_somebody_publishes_all_the_time(
+    site: RouterSite, ada: RouterClient
+) -> None:
     ada.set_delivery("jobs", "ONE")
     fill(ada, "jobs", LARGE)
     answered = ada.delete("jobs")

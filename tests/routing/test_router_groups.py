@@ -8,32 +8,32 @@ from hypothesis import strategies as st
 
 from routing.groups import IDLE_MAX, GroupedQueue
 from routing.waiting import SWEPT_FROM
-from tests.support.one_router import Client, Got, Site
+from tests.support.one_router import Got, RouterClient, RouterSite
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site()
+def site() -> RouterSite:
+    return RouterSite()
 
 
-def worker(site: Site, account: str = "ada", **options: object) -> Client:
+def worker(site: RouterSite, account: str = "ada", **options: object) -> RouterClient:
     return site.login(account).subscribe("jobs", accepts="ONE", durable=False, **options)
 
 
-def publish(site: Site, *bodies: str, **headers: object) -> None:
+def publish(site: RouterSite, *bodies: str, **headers: object) -> None:
     """Each is of the group that its first letter names."""
     eva = site.login("eva")
     for body in bodies:
         eva.publish("jobs", body, delivery="ONE", group=body[0], **headers)
 
 
-def test_a_group_goes_to_one_subscription_and_groups_go_in_turn(site: Site) -> None:
+def test_a_group_goes_to_one_subscription_and_groups_go_in_turn(site: RouterSite) -> None:
     ada, bob = worker(site), worker(site, "bob")
     publish(site, "x1", "y1", "x2", "x3", "y2", "z1", "x4")
     assert (ada.bodies(), bob.bodies()) == (["x1", "x2", "x3", "z1", "x4"], ["y1", "y2"])
 
 
-def test_what_is_of_no_group_goes_in_turn_as_before(site: Site) -> None:
+def test_what_is_of_no_group_goes_in_turn_as_before(site: RouterSite) -> None:
     ada, bob = worker(site), worker(site, "bob")
     publish(site, "x1")
     for body in "abc":
@@ -41,14 +41,14 @@ def test_what_is_of_no_group_goes_in_turn_as_before(site: Site) -> None:
     assert (ada.bodies(), bob.bodies()) == (["x1", "b"], ["a", "c"])
 
 
-def test_a_group_waits_for_its_subscription_and_holds_up_no_other(site: Site) -> None:
+def test_a_group_waits_for_its_subscription_and_holds_up_no_other(site: RouterSite) -> None:
     ada, bob = worker(site, credit=1), worker(site, "bob")
     publish(site, "x1", "x2", "x3", "y1", "z1")
     assert (ada.bodies(), bob.bodies()) == (["x1"], ["y1", "z1"])
     assert [topic.messages for topic in site.router.view.every_topic()] == [5]
 
 
-def test_it_stays_with_its_subscription_while_nothing_of_it_is_there(site: Site) -> None:
+def test_it_stays_with_its_subscription_while_nothing_of_it_is_there(site: RouterSite) -> None:
     ada, bob = worker(site), worker(site, "bob")
     for _ in range(5):
         publish(site, "x1")
@@ -56,7 +56,7 @@ def test_it_stays_with_its_subscription_while_nothing_of_it_is_there(site: Site)
     assert bob.bodies() == []
 
 
-def test_in_a_topic_that_only_patterns_follow_it_begins_anew_once_nothing_is_there(site: Site) -> None:
+def test_in_a_topic_that_only_patterns_follow_it_begins_anew_once_nothing_is_there(site: RouterSite) -> None:
     ada = site.login("ada").subscribe("#", accepts="ONE")
     bob = site.login("bob").subscribe("#", accepts="ONE")
     publish(site, "x1", "x2")
@@ -65,7 +65,7 @@ def test_in_a_topic_that_only_patterns_follow_it_begins_anew_once_nothing_is_the
     assert (ada.bodies(), bob.bodies()) == ([], ["x3"])
 
 
-def test_of_one_who_leaves_it_goes_to_another_what_was_unfinished_first(site: Site) -> None:
+def test_of_one_who_leaves_it_goes_to_another_what_was_unfinished_first(site: RouterSite) -> None:
     ada = worker(site, credit=3)
     publish(site, "x1", "x2", "x3", "x4")
     first, *_ = ada.take()
@@ -77,7 +77,7 @@ def test_of_one_who_leaves_it_goes_to_another_what_was_unfinished_first(site: Si
     assert bob.bodies() == ["x2", "x3", "x4", "x5"]
 
 
-def test_the_groups_of_one_who_leaves_go_to_all_who_are_left(site: Site) -> None:
+def test_the_groups_of_one_who_leaves_go_to_all_who_are_left(site: RouterSite) -> None:
     ada = worker(site)
     publish(site, "x1", "y1", "x2", "z1", "y2")
     bob, cyd = worker(site, "bob"), worker(site, "cyd")
@@ -86,7 +86,7 @@ def test_the_groups_of_one_who_leaves_go_to_all_who_are_left(site: Site) -> None
 
 
 @pytest.mark.parametrize("how", ["close", "lose", "unsubscribe", "detach"])
-def test_a_group_that_waits_for_one_who_leaves_goes_to_another(site: Site, how: str) -> None:
+def test_a_group_that_waits_for_one_who_leaves_goes_to_another(site: RouterSite, how: str) -> None:
     ada = site.login("ada").subscribe("jobs", accepts="ONE", credit=1)
     publish(site, "x1")
     ada.commit(ada.one())
@@ -102,7 +102,7 @@ def test_a_group_that_waits_for_one_who_leaves_goes_to_another(site: Site, how: 
     assert sorted(bob.bodies()) == ["x2", "x3", "y1"]
 
 
-def test_what_is_given_back_comes_first_and_to_the_same(site: Site) -> None:
+def test_what_is_given_back_comes_first_and_to_the_same(site: RouterSite) -> None:
     ada, bob = worker(site, credit=2), worker(site, "bob")
     publish(site, "x1", "x2", "x3", "x4")
     first, _ = ada.take()
@@ -110,7 +110,7 @@ def test_what_is_given_back_comes_first_and_to_the_same(site: Site) -> None:
     assert (ada.bodies(), bob.bodies()) == (["x1"], [])
 
 
-def test_while_one_is_in_a_pause_nobody_gets_more_of_its_group(site: Site) -> None:
+def test_while_one_is_in_a_pause_nobody_gets_more_of_its_group(site: RouterSite) -> None:
     ada, bob = worker(site, credit=1), worker(site, "bob")
     publish(site, "x1", "x2")
     ada.give_back(ada.one(), delay_s=10.0)
@@ -122,7 +122,7 @@ def test_while_one_is_in_a_pause_nobody_gets_more_of_its_group(site: Site) -> No
     assert bob.bodies() == ["x1", "x2"]
 
 
-def test_who_fails_one_again_and_again_waits_as_the_only_one(site: Site) -> None:
+def test_who_fails_one_again_and_again_waits_as_the_only_one(site: RouterSite) -> None:
     ada, bob = worker(site), worker(site, "bob")
     publish(site, "x1")
     ada.give_back(ada.one())
@@ -132,14 +132,14 @@ def test_who_fails_one_again_and_again_waits_as_the_only_one(site: Site) -> None
     assert (ada.bodies(), bob.bodies()) == (["x1"], [])
 
 
-def test_what_is_rejected_goes_to_the_dead_letters_and_the_next_follow(site: Site) -> None:
+def test_what_is_rejected_goes_to_the_dead_letters_and_the_next_follow(site: RouterSite) -> None:
     ada = worker(site, credit=1)
     publish(site, "x1", "x2")
     ada.give_back(ada.one(), outcome="rejected")
     assert ada.bodies() == ["x2"]
 
 
-def test_with_a_lock_that_times_out_a_group_goes_to_another_once_all_of_it_is_back(site: Site) -> None:
+def test_with_a_lock_that_times_out_a_group_goes_to_another_once_all_of_it_is_back(site: RouterSite) -> None:
     ada, bob = worker(site, credit=2), worker(site, "bob")
     publish(site, "x1")
     ada.take()
@@ -152,7 +152,7 @@ def test_with_a_lock_that_times_out_a_group_goes_to_another_once_all_of_it_is_ba
     assert (ada.bodies(), bob.bodies()) == ([], ["x1", "x3"])
 
 
-def test_the_last_message_of_a_group_ends_it(site: Site) -> None:
+def test_the_last_message_of_a_group_ends_it(site: RouterSite) -> None:
     ada, bob = worker(site), worker(site, "bob")
     publish(site, "x1")
     publish(site, "x2", ends_group=True)
@@ -162,7 +162,7 @@ def test_the_last_message_of_a_group_ends_it(site: Site) -> None:
     assert (ada.bodies(), bob.bodies()) == ([], [])  # the last one is still worked on
 
 
-def test_a_group_that_has_ended_begins_anew_with_the_next_in_turn(site: Site) -> None:
+def test_a_group_that_has_ended_begins_anew_with_the_next_in_turn(site: RouterSite) -> None:
     ada, bob = worker(site), worker(site, "bob")
     publish(site, "x1")
     publish(site, "x2", ends_group=True)
@@ -171,7 +171,7 @@ def test_a_group_that_has_ended_begins_anew_with_the_next_in_turn(site: Site) ->
     assert (ada.bodies(), bob.bodies()) == ([], ["x3", "x4"])
 
 
-def test_a_higher_priority_comes_first_in_a_group_too(site: Site) -> None:
+def test_a_higher_priority_comes_first_in_a_group_too(site: RouterSite) -> None:
     ada = worker(site, credit=1)
     publish(site, "x1", "x2")
     publish(site, "x3", priority=5)
@@ -184,13 +184,13 @@ def test_a_higher_priority_comes_first_in_a_group_too(site: Site) -> None:
     assert got == ["x1", "y1", "x3", "x2"]
 
 
-def test_of_mode_all_it_comes_to_everyone(site: Site) -> None:
+def test_of_mode_all_it_comes_to_everyone(site: RouterSite) -> None:
     ada, bob = site.login("ada").subscribe("news"), site.login("bob").subscribe("news")
     site.login("eva").publish("news", "x1", group="x")
     assert (ada.bodies(), bob.bodies()) == (["x1"], ["x1"])
 
 
-def test_a_pattern_takes_groups_and_gives_them_back(site: Site) -> None:
+def test_a_pattern_takes_groups_and_gives_them_back(site: RouterSite) -> None:
     ada = site.login("ada").subscribe("#", accepts="ONE", credit=1, durable=False)
     bob = site.login("bob").subscribe("jobs", accepts="ONE", credit=0)
     publish(site, "x1", "x2", "y1")
@@ -201,7 +201,7 @@ def test_a_pattern_takes_groups_and_gives_them_back(site: Site) -> None:
     assert bob.bodies() == ["x1", "x2"]
 
 
-def test_of_those_who_share_a_subscription_one_has_a_group(site: Site) -> None:
+def test_of_those_who_share_a_subscription_one_has_a_group(site: RouterSite) -> None:
     ada, other = worker(site, shared=True), worker(site, shared=True)
     publish(site, "x1", "y1", "x2", "y2")
     assert (ada.bodies(), other.bodies()) == (["x1", "x2"], ["y1", "y2"])
@@ -209,8 +209,8 @@ def test_of_those_who_share_a_subscription_one_has_a_group(site: Site) -> None:
     assert other.bodies() == ["x1", "x2"]
 
 
-def test_what_was_received_stays_and_its_group_with_it(site: Site) -> None:
-    def subscribe(**options: object) -> Client:
+def test_what_was_received_stays_and_its_group_with_it(site: RouterSite) -> None:
+    def subscribe(**options: object) -> RouterClient:
         return site.login("ada").subscribe("jobs", accepts="ONE", **options)
 
     ada, bob = subscribe(), worker(site, "bob")
@@ -229,7 +229,7 @@ def test_what_was_received_stays_and_its_group_with_it(site: Site) -> None:
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("ends", ["remove", "purge"])
 def test_what_was_received_holds_its_group_no_longer_once_it_has_ended(
-    site: Site, ends: str, restarts: bool
+    site: RouterSite, ends: str, restarts: bool
 ) -> None:
     ada = site.login("ada").subscribe("jobs", accepts="ONE", credit=1)
     eva = site.login("eva")
@@ -250,7 +250,9 @@ def test_what_was_received_holds_its_group_no_longer_once_it_has_ended(
     assert bob.bodies() == (["x2", "x3"] if ends == "remove" else ["x3"])
 
 
-def test_what_was_received_holds_its_group_no_longer_once_what_paused_behind_it_is_back(site: Site) -> None:
+def test_what_was_received_holds_its_group_no_longer_once_what_paused_behind_it_is_back(
+    site: RouterSite,
+) -> None:
     ada = site.login("ada").subscribe("jobs", accepts="ONE", credit=2)
     eva = site.login("eva")
     smuid = eva.publish("jobs", "x1", delivery="ONE", group="x")
@@ -266,7 +268,7 @@ def test_what_was_received_holds_its_group_no_longer_once_what_paused_behind_it_
     assert bob.bodies() == ["x2", "x3"]
 
 
-def test_over_a_restart_order_is_kept(site: Site) -> None:
+def test_over_a_restart_order_is_kept(site: RouterSite) -> None:
     publish(site, "x1", "y1", "x2")
     publish(site, "x3", ends_group=True)
     publish(site, "x4")
@@ -298,8 +300,8 @@ steps = st.lists(
 def test_whoever_comes_and_goes_a_group_is_worked_on_in_order_by_one_at_a_time(
     steps: list[tuple[str, Any, Any]],
 ) -> None:
-    site = Site(redelivery_wait_s=0.0, max_deliveries=1_000)
-    workers: dict[int, Client] = {}
+    site = RouterSite(redelivery_wait_s=0.0, max_deliveries=1_000)
+    workers: dict[int, RouterClient] = {}
     hands: dict[int, list[Got]] = {}
     published: dict[str, list[int]] = {name: [] for name in GROUPS}
     finished: dict[str, list[int]] = {name: [] for name in GROUPS}
@@ -354,7 +356,7 @@ def test_whoever_comes_and_goes_a_group_is_worked_on_in_order_by_one_at_a_time(
     assert finished == published
 
 
-def test_groups_that_are_idle_are_forgotten_the_oldest_first(site: Site) -> None:
+def test_groups_that_are_idle_are_forgotten_the_oldest_first(site: RouterSite) -> None:
     ada, bob = worker(site), worker(site, "bob")
     eva = site.login("eva")
     for number in range(2 * IDLE_MAX + 2):
@@ -368,7 +370,7 @@ def test_groups_that_are_idle_are_forgotten_the_oldest_first(site: Site) -> None
     assert not list(topic.shared.groups())  # type: ignore[attr-defined]
 
 
-def test_groups_of_which_nothing_is_held_take_no_memory_while_nobody_takes_any(site: Site) -> None:
+def test_groups_of_which_nothing_is_held_take_no_memory_while_nobody_takes_any(site: RouterSite) -> None:
     worker(site, "bob", credit=0)
     publish(site, "x1")
     eva = site.login("eva")
@@ -384,7 +386,7 @@ def test_groups_of_which_nothing_is_held_take_no_memory_while_nobody_takes_any(s
     assert worker(site).bodies() == ["x1"]
 
 
-def test_what_waits_in_groups_is_shown_page_by_page(site: Site) -> None:
+def test_what_waits_in_groups_is_shown_page_by_page(site: RouterSite) -> None:
     ada = worker(site, credit=3)
     publish(site, "x1", "y1", "x2", "z1", "v1", "y2")
     for got in reversed(ada.take()):

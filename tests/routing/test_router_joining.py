@@ -2,13 +2,13 @@
 
 from routing.joining import OFFERED_MAX
 from routing.message import INFINITE
-from tests.support.one_router import Client, Site
+from tests.support.one_router import RouterClient, RouterSite
 
 LARGE = 2 * OFFERED_MAX + 500
 
 
-def site_that_keeps(count: int) -> tuple[Site, Client]:
-    site = Site(queue_messages_max=100_000)
+def site_that_keeps(count: int) -> tuple[RouterSite, RouterClient]:
+    site = RouterSite(queue_messages_max=100_000)
     ada = site.login("ada")
     for number in range(count):
         ada.publish("state", str(number), timeout_s=INFINITE)

@@ -1,14 +1,14 @@
 """Subscriptions that end while much waits for them: gone at once, what waited for them in steps."""
 
 from routing.steps import ENDED_MAX
-from tests.support.one_router import Client, Site
+from tests.support.one_router import RouterClient, RouterSite
 
 LARGE = 2 * ENDED_MAX + 200
 
 
-def site_with_a_long_queue(*, receipt: str = "NONE") -> tuple[Site, Client, Client]:
+def site_with_a_long_queue(*, receipt: str = "NONE") -> tuple[RouterSite, RouterClient, RouterClient]:
     """Gives (site, ada, bob): much of what ada has published waits for bob."""
-    site = Site(queue_messages_max=10_000)
+    site = RouterSite(queue_messages_max=10_000)
     ada, bob = site.login("ada"), site.login("bob").subscribe("news", credit=2)
     for number in range(LARGE):
         ada.publish("news", str(number), receipt=receipt)
@@ -45,7 +45,7 @@ def test_what_another_subscription_waits_for_stays() -> None:
 
 
 def test_what_expires_meanwhile_ends_once() -> None:
-    site = Site(queue_messages_max=10_000)
+    site = RouterSite(queue_messages_max=10_000)
     ada, bob = site.login("ada"), site.login("bob").subscribe("news", credit=0)
     for number in range(LARGE):
         ada.publish("news", str(number), timeout_s=5.0)

@@ -2,49 +2,51 @@
 
 import pytest
 
-from tests.support.one_router import Client, Site
+from tests.support.one_router import RouterClient, RouterSite
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site(unguaranteed_bytes_max=10_000)
+def site() -> RouterSite:
+    return RouterSite(unguaranteed_bytes_max=10_000)
 
 
 @pytest.fixture
-def ada(site: Site) -> Client:
+def ada(site: RouterSite) -> RouterClient:
     return site.login("ada").subscribe("news", ordered=True)
 
 
-def send(publisher: Client, *sequences: int) -> None:
+def send(publisher: RouterClient, *sequences: int) -> None:
     for sequence in sequences:
         publisher.publish("news", str(sequence), sequence=sequence)
 
 
-def test_messages_that_come_out_of_order_are_delivered_in_order(site: Site, ada: Client) -> None:
+def test_messages_that_come_out_of_order_are_delivered_in_order(site: RouterSite, ada: RouterClient) -> None:
     send(site.login("eva"), 2, 3, 1, 5, 4)
     assert ada.bodies() == ["1", "2", "3", "4", "5"]
 
 
-def test_publishers_do_not_wait_for_each_other(site: Site, ada: Client) -> None:
+def test_publishers_do_not_wait_for_each_other(site: RouterSite, ada: RouterClient) -> None:
     send(site.login("eva"), 2)
     send(site.login("fay"), 1, 2)
     assert ada.bodies() == ["1", "2"]
 
 
-def test_who_does_not_ask_for_order_gets_them_as_they_come(site: Site, ada: Client) -> None:
+def test_who_does_not_ask_for_order_gets_them_as_they_come(site: RouterSite, ada: RouterClient) -> None:
     bob = site.login("bob").subscribe("news")
     send(site.login("eva"), 2, 1)
     assert (bob.bodies(), ada.bodies()) == (["2", "1"], ["1", "2"])
 
 
-def test_messages_without_a_sequence_do_not_wait(site: Site, ada: Client) -> None:
+def test_messages_without_a_sequence_do_not_wait(site: RouterSite, ada: RouterClient) -> None:
     eva = site.login("eva")
     send(eva, 2)
     eva.publish("news", "plain")
     assert ada.bodies() == ["plain"]
 
 
-def test_a_number_that_never_comes_holds_the_others_up_for_a_short_time_only(site: Site, ada: Client) -> None:
+def test_a_number_that_never_comes_holds_the_others_up_for_a_short_time_only(
+    site: RouterSite, ada: RouterClient
+) -> None:
     eva = site.login("eva")
     send(eva, 1, 3, 4, 7)
     assert ada.bodies() == ["1"]
@@ -58,12 +60,12 @@ def test_a_number_that_never_comes_holds_the_others_up_for_a_short_time_only(sit
     assert ada.bodies() == ["8", "2"], "late is better than never"
 
 
-def test_one_sequence_twice_is_delivered_twice(site: Site, ada: Client) -> None:
+def test_one_sequence_twice_is_delivered_twice(site: RouterSite, ada: RouterClient) -> None:
     send(site.login("eva"), 2, 2, 1, 1)
     assert sorted(ada.bodies()) == ["1", "1", "2", "2"]
 
 
-def test_what_expires_while_it_is_held_back_is_not_delivered(site: Site, ada: Client) -> None:
+def test_what_expires_while_it_is_held_back_is_not_delivered(site: RouterSite, ada: RouterClient) -> None:
     eva = site.login("eva")
     smuid = eva.publish("news", "2", sequence=2, timeout_s=1.0)
     send(eva, 3)
@@ -74,7 +76,7 @@ def test_what_expires_while_it_is_held_back_is_not_delivered(site: Site, ada: Cl
 
 
 def test_what_another_received_before_it_expired_is_not_delivered_when_its_turn_comes(
-    site: Site, ada: Client
+    site: RouterSite, ada: RouterClient
 ) -> None:
     bob, eva = site.login("bob").subscribe("news"), site.login("eva")
     smuid = eva.publish("news", "2", sequence=2, timeout_s=1.0)
@@ -87,20 +89,20 @@ def test_what_another_received_before_it_expired_is_not_delivered_when_its_turn_
     assert site.fate(smuid)[-1] == "committed!"
 
 
-def test_unsubscribing_ends_what_is_held_back(site: Site, ada: Client) -> None:
+def test_unsubscribing_ends_what_is_held_back(site: RouterSite, ada: RouterClient) -> None:
     smuid = site.login("eva").publish("news", "2", sequence=2)
     ada.unsubscribe("news")
     assert site.fate(smuid)[-1] == "expired!"
     site.wait(10)
 
 
-def test_who_no_longer_asks_for_order_gets_what_was_held_back(site: Site, ada: Client) -> None:
+def test_who_no_longer_asks_for_order_gets_what_was_held_back(site: RouterSite, ada: RouterClient) -> None:
     send(site.login("eva"), 3, 2)
     assert ada.subscribe("news", ordered=False).bodies() == ["2", "3"]
     site.wait(10)
 
 
-def test_what_is_held_back_survives_a_restart_in_order(site: Site, ada: Client) -> None:
+def test_what_is_held_back_survives_a_restart_in_order(site: RouterSite, ada: RouterClient) -> None:
     send(site.login("eva"), 1, 3, 2, 5)
     assert ada.bodies() == ["1", "2", "3"]
     site.restart()
@@ -110,7 +112,9 @@ def test_what_is_held_back_survives_a_restart_in_order(site: Site, ada: Client) 
     assert ada.bodies() == ["5"]
 
 
-def test_unguaranteed_messages_that_are_held_back_count_as_waiting(site: Site, ada: Client) -> None:
+def test_unguaranteed_messages_that_are_held_back_count_as_waiting(
+    site: RouterSite, ada: RouterClient
+) -> None:
     eva = site.login("eva")
     for sequence in range(2, 10):
         eva.publish("news", "x" * 4_000, sequence=sequence, guarantee=False)

@@ -12,7 +12,7 @@ from routing.decisions import Record
 from routing.errors import Refusal
 from routing.steps import ENDED_MAX
 from routing.timing import FAILED_WAIT_S
-from tests.support.one_router import Client, Site
+from tests.support.one_router import RouterClient, RouterSite
 
 
 class Mishaps(list[tuple[str, Exception]]):
@@ -23,28 +23,28 @@ class Mishaps(list[tuple[str, Exception]]):
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site(subscription_unused_s=3_600.0, queue_messages_max=10_000)
+def site() -> RouterSite:
+    return RouterSite(subscription_unused_s=3_600.0, queue_messages_max=10_000)
 
 
 @pytest.fixture
-def mishaps(site: Site) -> Mishaps:
+def mishaps(site: RouterSite) -> Mishaps:
     mishaps = Mishaps()
     site.router._state.mishap = mishaps.note
     return mishaps
 
 
 @pytest.fixture
-def ada(site: Site) -> Client:
+def ada(site: RouterSite) -> RouterClient:
     return site.login("ada")
 
 
-def damage(site: Site, topic: str, field: str) -> None:
+def damage(site: RouterSite, topic: str, field: str) -> None:
     """Every copy of the topic fails where the index looks there."""
     setattr(site.router._state.topics[topic], field, object())
 
 
-def over_soon(site: Site) -> None:
+def over_soon(site: RouterSite) -> None:
     """Whatever is due is done, with no end of it: time is not woken for the same thing again and again."""
     for _ in range(10):
         if site.router.wake_at > site.now:
@@ -55,7 +55,7 @@ def over_soon(site: Site) -> None:
 
 
 def test_a_timeout_that_fails_ends_its_message_and_no_other(
-    site: Site, ada: Client, mishaps: Mishaps
+    site: RouterSite, ada: RouterClient, mishaps: Mishaps
 ) -> None:
     bad = ada.publish("bad", "1", timeout_s=10.0)
     good = [ada.publish("good", "2", timeout_s=10.0), ada.publish("good", "3", timeout_s=10.0)]
@@ -72,7 +72,7 @@ def test_a_timeout_that_fails_ends_its_message_and_no_other(
 @pytest.mark.parametrize("guarantee", [True, False])
 @pytest.mark.parametrize("topic", ["bad", "bob:desk@a.example"])
 def test_what_ends_by_an_error_counts_for_nobody_any_more(
-    ada: Client, site: Site, mishaps: Mishaps, topic: str, guarantee: bool
+    ada: RouterClient, site: RouterSite, mishaps: Mishaps, topic: str, guarantee: bool
 ) -> None:
     def publish(body: str) -> None:
         ada.publish(topic, body, timeout_s=10.0, delivery="ONE", sequence=1, guarantee=guarantee)
@@ -94,7 +94,7 @@ def test_what_ends_by_an_error_counts_for_nobody_any_more(
 
 
 def test_a_lock_whose_end_fails_ends_its_message_and_the_next_is_handed_out(
-    site: Site, ada: Client, mishaps: Mishaps
+    site: RouterSite, ada: RouterClient, mishaps: Mishaps
 ) -> None:
     bob = site.login("bob").subscribe("bad", credit=1)
     eva = site.login("eva").subscribe("good", credit=1)
@@ -111,7 +111,9 @@ def test_a_lock_whose_end_fails_ends_its_message_and_the_next_is_handed_out(
     assert len(mishaps) == 1
 
 
-def test_a_pause_whose_end_fails_ends_its_message(site: Site, ada: Client, mishaps: Mishaps) -> None:
+def test_a_pause_whose_end_fails_ends_its_message(
+    site: RouterSite, ada: RouterClient, mishaps: Mishaps
+) -> None:
     clients = [site.login("bob").subscribe("bad"), site.login("eva").subscribe("good")]
     bad = ada.publish("bad", "1", delivery="ONE")
     ada.publish("good", "2", delivery="ONE")
@@ -125,7 +127,9 @@ def test_a_pause_whose_end_fails_ends_its_message(site: Site, ada: Client, misha
     assert len(mishaps) == 1
 
 
-def test_a_sequence_that_cannot_be_handed_on_ends(site: Site, ada: Client, mishaps: Mishaps) -> None:
+def test_a_sequence_that_cannot_be_handed_on_ends(
+    site: RouterSite, ada: RouterClient, mishaps: Mishaps
+) -> None:
     bob = site.login("bob").subscribe("bad", ordered=True)
     eva = site.login("eva").subscribe("good", ordered=True)
     bad = ada.publish("bad", "3", sequence=3)
@@ -139,7 +143,9 @@ def test_a_sequence_that_cannot_be_handed_on_ends(site: Site, ada: Client, misha
     assert site.held == 1
 
 
-def test_a_receipt_that_cannot_be_told_holds_no_other_up(site: Site, ada: Client, mishaps: Mishaps) -> None:
+def test_a_receipt_that_cannot_be_told_holds_no_other_up(
+    site: RouterSite, ada: RouterClient, mishaps: Mishaps
+) -> None:
     eva = site.login("eva")
     bob = site.login("bob").subscribe("news")
     bob.close()
@@ -155,7 +161,7 @@ def test_a_receipt_that_cannot_be_told_holds_no_other_up(site: Site, ada: Client
 
 
 def test_what_cannot_be_removed_is_no_longer_there_when_its_topic_is_empty(
-    site: Site, ada: Client, mishaps: Mishaps
+    site: RouterSite, ada: RouterClient, mishaps: Mishaps
 ) -> None:
     for number in range(2 * ENDED_MAX):
         ada.publish("jobs", str(number), delivery="ONE")
@@ -170,7 +176,7 @@ def test_what_cannot_be_removed_is_no_longer_there_when_its_topic_is_empty(
 
 
 def test_an_emptying_that_fails_is_refused_and_the_next_one_is_done(
-    site: Site, ada: Client, mishaps: Mishaps
+    site: RouterSite, ada: RouterClient, mishaps: Mishaps
 ) -> None:
     for topic in ("bad", "good"):
         for number in range(2 * ENDED_MAX):
@@ -186,7 +192,7 @@ def test_an_emptying_that_fails_is_refused_and_the_next_one_is_done(
 
 
 def test_an_error_that_belongs_to_nothing_is_met_no_more_than_once_a_second(
-    site: Site, ada: Client, mishaps: Mishaps
+    site: RouterSite, ada: RouterClient, mishaps: Mishaps
 ) -> None:
     ada.publish("news", "1", timeout_s=10.0)
     site.router._state.locking[site] = None  # type: ignore[index]  # which is no subscription
@@ -198,7 +204,7 @@ def test_an_error_that_belongs_to_nothing_is_met_no_more_than_once_a_second(
     assert site.held == 0, "all else goes on"
 
 
-def test_each_minute_all_is_done_that_can_be(site: Site, ada: Client, mishaps: Mishaps) -> None:
+def test_each_minute_all_is_done_that_can_be(site: RouterSite, ada: RouterClient, mishaps: Mishaps) -> None:
     bob = site.login("bob").subscribe("news")
     bob.close()
     site.router._state.publications = None  # type: ignore[assignment]
@@ -208,7 +214,7 @@ def test_each_minute_all_is_done_that_can_be(site: Site, ada: Client, mishaps: M
 
 
 def test_an_unused_subscription_that_cannot_end_holds_no_other_up(
-    site: Site, ada: Client, mishaps: Mishaps
+    site: RouterSite, ada: RouterClient, mishaps: Mishaps
 ) -> None:
     bob, eva = site.login("bob").subscribe("bad"), site.login("eva").subscribe("good")
     for client in (bob, eva):
@@ -220,7 +226,7 @@ def test_an_unused_subscription_that_cannot_end_holds_no_other_up(
 
 
 def test_a_message_that_cannot_be_handed_out_does_not_take_its_place_in_the_queue(
-    site: Site, ada: Client, mishaps: Mishaps
+    site: RouterSite, ada: RouterClient, mishaps: Mishaps
 ) -> None:
     bodies = [ada.publish("jobs", str(number), delivery="ONE") for number in range(3)]
     bad: Any = next(iter(site.router._state.entries.values()))
@@ -231,7 +237,7 @@ def test_a_message_that_cannot_be_handed_out_does_not_take_its_place_in_the_queu
 
 
 def test_whoever_cannot_be_handed_anything_leaves_the_queue_to_others(
-    site: Site, ada: Client, mishaps: Mishaps
+    site: RouterSite, ada: RouterClient, mishaps: Mishaps
 ) -> None:
     for number in range(10):
         ada.publish("jobs", str(number), delivery="ONE")
@@ -246,7 +252,7 @@ def test_whoever_cannot_be_handed_anything_leaves_the_queue_to_others(
     ("delivery", "field"), [("ONE", "takers"), ("ONE", "shared"), ("ALL", "subscriptions")]
 )
 def test_a_message_that_cannot_be_offered_is_refused_and_nothing_of_it_is_left(
-    site: Site, ada: Client, mishaps: Mishaps, delivery: str, field: str
+    site: RouterSite, ada: RouterClient, mishaps: Mishaps, delivery: str, field: str
 ) -> None:
     bob = site.login("bob").subscribe("bad", credit=1)
     ada.subscribe(ada.address)
@@ -276,7 +282,7 @@ def test_a_message_that_cannot_be_offered_is_refused_and_nothing_of_it_is_left(
 
 
 def test_a_commit_that_does_not_come_true_brings_nothing_back_that_has_ended_since(
-    site: Site, ada: Client
+    site: RouterSite, ada: RouterClient
 ) -> None:
     bob = site.login("bob").subscribe("t")
     site.login("eva").subscribe("t")
@@ -292,7 +298,7 @@ def test_a_commit_that_does_not_come_true_brings_nothing_back_that_has_ended_sin
     assert bob.bodies() == []
 
 
-def test_commits_that_do_not_come_true_bring_back_what_the_last_of_them_had_ended(site: Site) -> None:
+def test_commits_that_do_not_come_true_bring_back_what_the_last_of_them_had_ended(site: RouterSite) -> None:
     bob = site.login("bob").subscribe("t", name="one").subscribe("t", name="two")
     site.login("ada").publish("t", "1")
     router = site.router
@@ -308,7 +314,7 @@ def test_commits_that_do_not_come_true_bring_back_what_the_last_of_them_had_ende
 
 
 def test_who_joins_while_what_is_kept_cannot_be_looked_at_gets_what_comes(
-    site: Site, ada: Client, mishaps: Mishaps
+    site: RouterSite, ada: RouterClient, mishaps: Mishaps
 ) -> None:
     ada.publish("bad", "kept", timeout_s=100.0)
     topic = site.router._state.topics["bad"]
@@ -321,7 +327,9 @@ def test_who_joins_while_what_is_kept_cannot_be_looked_at_gets_what_comes(
     assert len(mishaps) == 1
 
 
-def test_an_emptying_that_fails_at_once_is_refused(site: Site, ada: Client, mishaps: Mishaps) -> None:
+def test_an_emptying_that_fails_at_once_is_refused(
+    site: RouterSite, ada: RouterClient, mishaps: Mishaps
+) -> None:
     ada.publish("bad", "1", delivery="ONE")
     damage(site, "bad", "subscriptions")
     ada.delete("bad")
@@ -345,7 +353,7 @@ class NobodyMaySubscribe:
 @pytest.mark.parametrize("target", ["bad", "bad.#"])
 def test_a_subscription_that_is_forbidden_and_cannot_end_holds_no_other_up(target: str) -> None:
     rights, mishaps = NobodyMaySubscribe(), Mishaps()
-    site = Site(rights)
+    site = RouterSite(rights)
     site.router._state.mishap = mishaps.note
     site.login("bob").subscribe(target).consumer.subscriptions.clear()
     eve = site.login("eve").subscribe("good").subscribe("good.#")

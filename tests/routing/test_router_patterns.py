@@ -6,7 +6,7 @@ from routing.names import make_address
 from routing.rights import Rights, RightsTable
 from routing.subscription import GRANTS_MAX, Pattern
 from routing.waiting import SWEPT_FROM
-from tests.support.one_router import SERVER, Site
+from tests.support.one_router import SERVER, RouterSite
 
 
 class AdaMay:
@@ -26,7 +26,7 @@ class AdaMay:
 
 
 def test_what_comes_to_any_topic_of_it_comes_by_it_and_names_the_topic() -> None:
-    site = Site()
+    site = RouterSite()
     ada = site.login("ada").subscribe("weather.#")
     for topic in ("weather", "weather.oslo", "weather.oslo.rain", "news.oslo"):
         ada.publish(topic, topic)
@@ -37,7 +37,7 @@ def test_what_comes_to_any_topic_of_it_comes_by_it_and_names_the_topic() -> None
 
 
 def test_it_has_one_credit_and_one_order_by_priority_over_all_topics() -> None:
-    site = Site()
+    site = RouterSite()
     ada = site.login("ada").subscribe("#", credit=1)
     bob = site.login("bob")
     bob.publish("a", "first")
@@ -55,7 +55,7 @@ def test_it_has_one_credit_and_one_order_by_priority_over_all_topics() -> None:
 
 
 def test_what_was_published_before_comes_within_its_timeout_in_order_over_all_topics() -> None:
-    site = Site()
+    site = RouterSite()
     bob = site.login("bob")
     for number, topic in enumerate(("x.a", "x.b", "x.a", "y", "x.c")):
         bob.publish(topic, str(number), timeout_s=10)
@@ -66,7 +66,7 @@ def test_what_was_published_before_comes_within_its_timeout_in_order_over_all_to
 
 
 def test_replies_and_dead_letters_come_only_to_who_names_them() -> None:
-    site = Site(max_deliveries=1)
+    site = RouterSite(max_deliveries=1)
     ada = site.login("ada").subscribe("#").subscribe("*.jobs", name="another")
     eve = site.login("eve").subscribe("dead.#")
     ada.publish(make_address("ada", "desk", SERVER), "reply")
@@ -80,7 +80,7 @@ def test_replies_and_dead_letters_come_only_to_who_names_them() -> None:
 
 
 def test_a_message_that_two_of_ones_own_take_comes_once_also_after_a_restart() -> None:
-    site = Site()
+    site = RouterSite()
     ada = site.login("ada")
     ada.publish("a.b", "kept", timeout_s=100)
     ada.subscribe("#").subscribe("a.b").subscribe("a.*").subscribe("a.#", name="another")
@@ -94,7 +94,7 @@ def test_a_message_that_two_of_ones_own_take_comes_once_also_after_a_restart() -
 
 
 def test_a_receipt_counts_it_once() -> None:
-    site = Site()
+    site = RouterSite()
     bob = site.login("bob").subscribe(make_address("bob", "desk", SERVER))
     ada = site.login("ada").subscribe("a.*").subscribe("a.b")
     eve = site.login("eve").subscribe("#")
@@ -105,7 +105,7 @@ def test_a_receipt_counts_it_once() -> None:
 
 
 def test_a_message_to_one_goes_in_turn_to_who_takes_its_topic_by_name_or_by_pattern() -> None:
-    site = Site()
+    site = RouterSite()
     named = [site.login("ada", f"c{number}").subscribe("jobs.a") for number in range(2)]
     by_pattern = [site.login(account).subscribe(p) for account, p in (("bob", "jobs.*"), ("eve", "#"))]
     for number in range(8):
@@ -116,7 +116,7 @@ def test_a_message_to_one_goes_in_turn_to_who_takes_its_topic_by_name_or_by_patt
 
 
 def test_what_one_gives_back_goes_to_the_next_whichever_way_that_takes_it() -> None:
-    site = Site()
+    site = RouterSite()
     ada = site.login("ada").subscribe("jobs.a")
     bob = site.login("bob").subscribe("jobs.#")
     ada.publish("jobs.a", "job", delivery="ONE")
@@ -129,7 +129,7 @@ def test_what_one_gives_back_goes_to_the_next_whichever_way_that_takes_it() -> N
 
 
 def test_what_waits_in_many_topics_comes_to_one_after_the_other_though_some_of_it_ends() -> None:
-    site = Site()
+    site = RouterSite()
     bob = site.login("bob")
     smuids = {
         body: bob.publish(topic, body, delivery="ONE", priority=priority)
@@ -156,7 +156,7 @@ def test_what_waits_in_many_topics_comes_to_one_after_the_other_though_some_of_i
 
 
 def test_only_what_rights_allow_comes_and_waits_and_is_counted() -> None:
-    site = Site(AdaMay("weather.#"))
+    site = RouterSite(AdaMay("weather.#"))
     bob = site.login("bob").subscribe(make_address("bob", "desk", SERVER))
     bob.publish("secret.kept", "no", timeout_s=100)
     ada = site.login("ada").subscribe("#")
@@ -170,7 +170,7 @@ def test_only_what_rights_allow_comes_and_waits_and_is_counted() -> None:
 
 def test_rights_that_change_take_topics_away_and_add_others() -> None:
     rights = AdaMay("#")
-    site = Site(rights)
+    site = RouterSite(rights)
     bob = site.login("bob")
     ada = site.login("ada").subscribe("#", credit=0)
     bob.publish("a", "a", timeout_s=100)
@@ -191,7 +191,7 @@ def test_rights_that_change_take_topics_away_and_add_others() -> None:
     assert ada.detached == [("#", "forbidden")]
 
 
-def reload(site: Site) -> None:
+def reload(site: RouterSite) -> None:
     site.router.subscribing.end_forbidden(site.now)
     site.settle()
 
@@ -199,7 +199,7 @@ def reload(site: Site) -> None:
 @pytest.mark.parametrize("in_hand", ["locked", "received", "given back"])
 def test_what_it_has_in_hand_comes_once_when_a_right_goes_and_comes_again(in_hand: str) -> None:
     rights = AdaMay("#")
-    site = Site(rights)
+    site = RouterSite(rights)
     ada = site.login("ada").subscribe("a.#", lock_s=1_000.0)
     smuid = site.login("bob").publish("a.b", "x", timeout_s=1_000.0)
     got = ada.one()
@@ -220,7 +220,7 @@ def test_what_it_has_in_hand_comes_once_when_a_right_goes_and_comes_again(in_han
 
 def test_what_is_given_back_of_a_topic_that_is_forbidden_meanwhile_does_not_come_again() -> None:
     rights = AdaMay("#")
-    site = Site(rights)
+    site = RouterSite(rights)
     ada = site.login("ada").subscribe("a.#")
     bob = site.login("bob")
     for body in ("at once", "later"):
@@ -239,7 +239,7 @@ def test_what_came_before_a_right_and_is_kept_for_nobody_comes_not_even_after_a_
     while_down: bool,
 ) -> None:
     rights = AdaMay("b")
-    site = Site(rights)
+    site = RouterSite(rights)
     bob = site.login("bob").subscribe("a", credit=0)
     ada = site.login("ada").subscribe("#")
     bob.publish("a", "before")
@@ -258,7 +258,7 @@ def test_what_came_before_a_right_and_is_kept_for_nobody_comes_not_even_after_a_
 
 def test_what_was_given_up_with_a_right_does_not_come_back_with_it_and_a_restart() -> None:
     rights = AdaMay("#")
-    site = Site(rights)
+    site = RouterSite(rights)
     bob = site.login("bob").subscribe("#", credit=0)
     site.login("ada").subscribe("#", credit=0)
     for topic in ("a", "b"):
@@ -272,7 +272,7 @@ def test_what_was_given_up_with_a_right_does_not_come_back_with_it_and_a_restart
 
 def test_rights_that_came_at_very_many_times_lose_nothing() -> None:
     rights = AdaMay("t0")
-    site = Site(rights)
+    site = RouterSite(rights)
     bob = site.login("bob").subscribe("#", credit=0)
     ada = site.login("ada").subscribe("#", credit=0)
     for number in range(1, GRANTS_MAX + 10):
@@ -286,7 +286,7 @@ def test_rights_that_came_at_very_many_times_lose_nothing() -> None:
 
 def test_a_receipt_does_not_count_who_came_to_have_the_right_later() -> None:
     rights = AdaMay("b")
-    site = Site(rights)
+    site = RouterSite(rights)
     eve = site.login("eve").subscribe(make_address("eve", "desk", SERVER))
     bob = site.login("bob").subscribe("a")
     ada = site.login("ada").subscribe("#")
@@ -301,7 +301,7 @@ def test_a_receipt_does_not_count_who_came_to_have_the_right_later() -> None:
 
 def test_a_receipt_counts_what_it_had_in_hand_when_a_right_went_and_came_again() -> None:
     rights = AdaMay("#")
-    site = Site(rights)
+    site = RouterSite(rights)
     eve = site.login("eve").subscribe(make_address("eve", "desk", SERVER))
     ada = site.login("ada").subscribe("#")
     eve.publish("a", "x", timeout_s=100, receipt="ALL")
@@ -317,7 +317,7 @@ def test_a_right_that_changes_while_it_is_joining_holds_for_what_it_is_still_off
     after: list[str], came: int
 ) -> None:
     rights = AdaMay("#")
-    site = Site(rights)
+    site = RouterSite(rights)
     bob = site.login("bob")
     for number in range(4_500):
         bob.publish(f"a.{number}", "x", timeout_s=100)
@@ -331,7 +331,7 @@ def test_a_right_that_changes_while_it_is_joining_holds_for_what_it_is_still_off
 
 
 def test_it_is_stored_and_restored_with_all_that_waits_for_it() -> None:
-    site = Site()
+    site = RouterSite()
     ada = site.login("ada").subscribe("a.*")
     bob = site.login("bob")
     ada.close()
@@ -352,7 +352,7 @@ def test_it_is_stored_and_restored_with_all_that_waits_for_it() -> None:
 
 
 def test_a_hundred_thousand_topics_are_one_subscription() -> None:
-    site = Site()
+    site = RouterSite()
     ada = site.login("ada").subscribe("sensor.#", credit=0)
     for number in range(1_000):
         ada.publish(f"sensor.{number}", "x")
@@ -366,7 +366,7 @@ def test_a_hundred_thousand_topics_are_one_subscription() -> None:
 
 
 def test_topics_that_are_forgotten_are_found_no_more() -> None:
-    site = Site()
+    site = RouterSite()
     ada = site.login("ada")
     smuid = ada.publish("a.b", "x", timeout_s=100)
     ada.remove("a.b", smuid)
@@ -375,7 +375,7 @@ def test_topics_that_are_forgotten_are_found_no_more() -> None:
 
 
 def test_topics_in_which_nothing_waits_any_more_take_no_memory_while_a_follower_is_busy() -> None:
-    site = Site()
+    site = RouterSite()
     ada = site.login("ada").subscribe("#", accepts="ONE", credit=1)
     eva = site.login("eva")
     eva.publish("jobs.first", "first", delivery="ONE")

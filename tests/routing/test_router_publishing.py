@@ -3,22 +3,22 @@
 import pytest
 
 from routing.errors import Refusal
-from tests.support.one_router import Site
+from tests.support.one_router import RouterSite
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site(queue_messages_max=3, queue_bytes_max=1_000, unguaranteed_bytes_max=10_000)
+def site() -> RouterSite:
+    return RouterSite(queue_messages_max=3, queue_bytes_max=1_000, unguaranteed_bytes_max=10_000)
 
 
-def test_a_cmuid_again_is_answered_with_the_first_smuid_and_routed_no_second_time(site: Site) -> None:
+def test_a_cmuid_again_is_answered_with_the_first_smuid_and_routed_no_second_time(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("news"), site.login("eva")
     first = eva.publish("news", "hello", cmuid="c1")
     assert eva.publish("news", "hello", cmuid="c1") == first
     assert ada.bodies() == ["hello"]
 
 
-def test_a_cmuid_is_known_after_a_restart_and_forgotten_after_the_window(site: Site) -> None:
+def test_a_cmuid_is_known_after_a_restart_and_forgotten_after_the_window(site: RouterSite) -> None:
     ada = site.login("ada").subscribe("news")
     first = site.login("eva").publish("news", "hello", cmuid="c1")
     ada.commit(ada.one())
@@ -31,7 +31,7 @@ def test_a_cmuid_is_known_after_a_restart_and_forgotten_after_the_window(site: S
     assert eva.publish("news", "hello", cmuid="c1") != first
 
 
-def test_a_cmuid_belongs_to_its_account_and_channel(site: Site) -> None:
+def test_a_cmuid_belongs_to_its_account_and_channel(site: RouterSite) -> None:
     smuids = {
         site.login("eva").publish("news", cmuid="c1"),
         site.login("eva", "phone").publish("news", cmuid="c1"),
@@ -40,7 +40,7 @@ def test_a_cmuid_belongs_to_its_account_and_channel(site: Site) -> None:
     assert len(smuids) == 3
 
 
-def test_smuids_differ_and_sort_by_age_over_restarts(site: Site) -> None:
+def test_smuids_differ_and_sort_by_age_over_restarts(site: RouterSite) -> None:
     smuids = [site.login("eva").publish("news") for _ in range(3)]
     site.restart()
     site.wait(1)
@@ -50,7 +50,7 @@ def test_smuids_differ_and_sort_by_age_over_restarts(site: Site) -> None:
 
 
 @pytest.mark.parametrize(("body", "count"), [("x", 3), ("x" * 600, 2)])
-def test_a_full_queue_refuses_and_loses_nothing(site: Site, body: str, count: int) -> None:
+def test_a_full_queue_refuses_and_loses_nothing(site: RouterSite, body: str, count: int) -> None:
     eva = site.login("eva")
     for _ in range(count):
         eva.publish("jobs", body, delivery="ONE")
@@ -64,7 +64,7 @@ def test_a_full_queue_refuses_and_loses_nothing(site: Site, body: str, count: in
     site.settle()
 
 
-def test_a_refused_cmuid_may_be_published_again(site: Site) -> None:
+def test_a_refused_cmuid_may_be_published_again(site: RouterSite) -> None:
     eva = site.login("eva")
     for _ in range(3):
         eva.publish("jobs", delivery="ONE")
@@ -76,7 +76,7 @@ def test_a_refused_cmuid_may_be_published_again(site: Site) -> None:
     assert ada.bodies() == ["again"]
 
 
-def test_unguaranteed_messages_are_never_stored_answered_or_acknowledged(site: Site) -> None:
+def test_unguaranteed_messages_are_never_stored_answered_or_acknowledged(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("news", credit=1), site.login("eva")
     assert eva.publish("news", "a", guarantee=False) == ""
     assert eva.publish("news", "b", guarantee=False) == ""
@@ -88,7 +88,7 @@ def test_unguaranteed_messages_are_never_stored_answered_or_acknowledged(site: S
         ada.commit(*got)
 
 
-def test_unguaranteed_messages_wait_in_memory_and_a_restart_ends_them(site: Site) -> None:
+def test_unguaranteed_messages_wait_in_memory_and_a_restart_ends_them(site: RouterSite) -> None:
     eva = site.login("eva")
     eva.publish("jobs", "a", guarantee=False, delivery="ONE")
     assert site.router._state.unguaranteed_bytes > 0
@@ -100,7 +100,7 @@ def test_unguaranteed_messages_wait_in_memory_and_a_restart_ends_them(site: Site
 
 
 def test_under_pressure_the_oldest_unguaranteed_messages_are_dropped_and_on_record(
-    site: Site,
+    site: RouterSite,
 ) -> None:
     ada, eva = site.login("ada").subscribe("a", credit=0), site.login("eva")
     for body in "abcd":
@@ -112,7 +112,7 @@ def test_under_pressure_the_oldest_unguaranteed_messages_are_dropped_and_on_reco
 
 
 def test_under_pressure_what_a_worker_has_in_hand_is_dropped_last() -> None:
-    site = Site(unguaranteed_bytes_max=10_000)
+    site = RouterSite(unguaranteed_bytes_max=10_000)
     eva = site.login("eva")
 
     def dropped() -> str:
@@ -135,7 +135,7 @@ def test_under_pressure_what_a_worker_has_in_hand_is_dropped_last() -> None:
     assert site.router._state.unguaranteed_bytes == 0
 
 
-def test_unguaranteed_messages_without_bodies_take_memory_too(site: Site) -> None:
+def test_unguaranteed_messages_without_bodies_take_memory_too(site: RouterSite) -> None:
     eva = site.login("eva")
     for topic in range(20):
         eva.publish(f"t{topic}", "", guarantee=False, delivery="ONE", others=(("X", "y" * 3_000),))
@@ -143,7 +143,9 @@ def test_unguaranteed_messages_without_bodies_take_memory_too(site: Site) -> Non
     assert len(site.router._state.header_bytes) == 2
 
 
-def test_an_unguaranteed_message_with_a_stated_timeout_is_offered_to_those_who_join_late(site: Site) -> None:
+def test_an_unguaranteed_message_with_a_stated_timeout_is_offered_to_those_who_join_late(
+    site: RouterSite,
+) -> None:
     ada, eva = site.login("ada").subscribe("news"), site.login("eva")
     eva.publish("news", "hello", guarantee=False, timeout_s=60.0)
     assert ada.bodies() == ["hello"]
@@ -160,7 +162,7 @@ def test_an_unguaranteed_message_with_a_stated_timeout_is_offered_to_those_who_j
     assert site.router._state.topics["news"].messages == 0
 
 
-def test_counts_follow_what_is_held(site: Site) -> None:
+def test_counts_follow_what_is_held(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("news", credit=0), site.login("eva")
     eva.publish("news", "four")
     eva.publish("news", "seven77", guarantee=False)

@@ -5,26 +5,26 @@ from typing import Any
 import pytest
 
 from routing.message import INFINITE
-from tests.support.one_router import Client, Site
+from tests.support.one_router import RouterClient, RouterSite
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site(max_deliveries=2, unguaranteed_bytes_max=10_000)
+def site() -> RouterSite:
+    return RouterSite(max_deliveries=2, unguaranteed_bytes_max=10_000)
 
 
 @pytest.fixture
-def eva(site: Site) -> Client:
+def eva(site: RouterSite) -> RouterClient:
     """The publisher, who consumes her system topic."""
     eva = site.login("eva")
     return eva.subscribe(eva.address)
 
 
-def readers(site: Site, count: int, **options: Any) -> list[Client]:
+def readers(site: RouterSite, count: int, **options: Any) -> list[RouterClient]:
     return [site.login(f"reader{number}").subscribe("news", **options) for number in range(count)]
 
 
-def test_all_is_told_once_everyone_has_it(site: Site, eva: Client) -> None:
+def test_all_is_told_once_everyone_has_it(site: RouterSite, eva: RouterClient) -> None:
     clients = readers(site, 3)
     eva.publish("news", "hello", receipt="ALL")
     for client in clients:
@@ -33,7 +33,7 @@ def test_all_is_told_once_everyone_has_it(site: Site, eva: Client) -> None:
     assert eva.receipts() == ["3/3"]
 
 
-def test_one_is_told_as_soon_as_the_first_has_it_and_only_once(site: Site, eva: Client) -> None:
+def test_one_is_told_as_soon_as_the_first_has_it_and_only_once(site: RouterSite, eva: RouterClient) -> None:
     clients = readers(site, 3)
     eva.publish("news", "hello", receipt="ONE")
     clients[1].commit(clients[1].one())
@@ -43,14 +43,14 @@ def test_one_is_told_as_soon_as_the_first_has_it_and_only_once(site: Site, eva: 
     assert eva.receipts() == []
 
 
-def test_none_is_told_nothing(site: Site, eva: Client) -> None:
+def test_none_is_told_nothing(site: RouterSite, eva: RouterClient) -> None:
     [ada] = readers(site, 1)
     eva.publish("news", "hello", receipt="NONE")
     ada.commit(ada.one())
     assert eva.receipts() == []
 
 
-def test_a_receipt_says_which_message_it_is_about(site: Site, eva: Client) -> None:
+def test_a_receipt_says_which_message_it_is_about(site: RouterSite, eva: RouterClient) -> None:
     [ada] = readers(site, 1)
     smuid = eva.publish("news", "hello", receipt="ALL", cmuid="c1")
     ada.commit(ada.one())
@@ -64,7 +64,7 @@ def test_a_receipt_says_which_message_it_is_about(site: Site, eva: Client) -> No
 
 
 @pytest.mark.parametrize("mode", ["ONE", "ALL"])
-def test_of_delivery_one_it_is_one_of_one(site: Site, eva: Client, mode: str) -> None:
+def test_of_delivery_one_it_is_one_of_one(site: RouterSite, eva: RouterClient, mode: str) -> None:
     eva.publish("news", "hello", delivery="ONE", receipt=mode)
     assert eva.receipts() == []
     [ada, _] = readers(site, 2)
@@ -72,7 +72,7 @@ def test_of_delivery_one_it_is_one_of_one(site: Site, eva: Client, mode: str) ->
     assert eva.receipts() == ["1/1"]
 
 
-def test_due_to_nobody_it_is_told_at_once(site: Site, eva: Client) -> None:
+def test_due_to_nobody_it_is_told_at_once(site: RouterSite, eva: RouterClient) -> None:
     eva.publish("news", "hello", receipt="ALL")
     eva.publish("news", "hello", receipt="ONE", timeout_s=60.0)
     assert eva.receipts() == ["0/0", "0/0"]
@@ -80,7 +80,9 @@ def test_due_to_nobody_it_is_told_at_once(site: Site, eva: Client) -> None:
 
 @pytest.mark.parametrize("mode", ["ONE", "ALL"])
 @pytest.mark.parametrize("delivery", ["ONE", "ALL"])
-def test_it_is_told_when_the_timeout_ends(site: Site, eva: Client, mode: str, delivery: str) -> None:
+def test_it_is_told_when_the_timeout_ends(
+    site: RouterSite, eva: RouterClient, mode: str, delivery: str
+) -> None:
     readers(site, 2, credit=0)
     eva.publish("news", "hello", receipt=mode, timeout_s=30.0, delivery=delivery)
     site.wait(29)
@@ -90,7 +92,7 @@ def test_it_is_told_when_the_timeout_ends(site: Site, eva: Client, mode: str, de
 
 
 def test_when_the_timeout_ends_what_is_received_and_not_committed_does_not_count(
-    site: Site, eva: Client
+    site: RouterSite, eva: RouterClient
 ) -> None:
     ada, bob = readers(site, 2)
     eva.publish("news", "hello", receipt="ALL", timeout_s=30.0)
@@ -103,7 +105,7 @@ def test_when_the_timeout_ends_what_is_received_and_not_committed_does_not_count
     assert eva.receipts() == []
 
 
-def test_of_a_state_message_it_is_told_after_the_default_timeout(site: Site, eva: Client) -> None:
+def test_of_a_state_message_it_is_told_after_the_default_timeout(site: RouterSite, eva: RouterClient) -> None:
     [ada] = readers(site, 1)
     site.login("bob").subscribe("news", credit=0)
     eva.publish("news", "on", receipt="ALL", timeout_s=INFINITE)
@@ -114,7 +116,7 @@ def test_of_a_state_message_it_is_told_after_the_default_timeout(site: Site, eva
     assert eva.receipts() == ["1/2"]
 
 
-def test_it_is_told_when_the_message_is_removed(site: Site, eva: Client) -> None:
+def test_it_is_told_when_the_message_is_removed(site: RouterSite, eva: RouterClient) -> None:
     ada, _ = readers(site, 2)
     smuid = eva.publish("news", "hello", receipt="ALL")
     ada.commit(ada.one())
@@ -122,7 +124,7 @@ def test_it_is_told_when_the_message_is_removed(site: Site, eva: Client) -> None
     assert eva.receipts() == ["1/2"]
 
 
-def test_it_is_told_when_no_more_can_have_it(site: Site, eva: Client) -> None:
+def test_it_is_told_when_no_more_can_have_it(site: RouterSite, eva: RouterClient) -> None:
     ada, bob, cyd = readers(site, 3)
     eva.publish("news", "hello", receipt="ALL")
     ada.commit(ada.one())
@@ -134,7 +136,7 @@ def test_it_is_told_when_no_more_can_have_it(site: Site, eva: Client) -> None:
     assert eva.receipts() == ["1/3"], "bob has left, cyd's copy is a dead letter"
 
 
-def test_a_late_subscriber_does_not_count(site: Site, eva: Client) -> None:
+def test_a_late_subscriber_does_not_count(site: RouterSite, eva: RouterClient) -> None:
     [ada] = readers(site, 1)
     eva.publish("news", "hello", receipt="ALL", timeout_s=60.0)
     late = site.login("late").subscribe("news")
@@ -144,7 +146,7 @@ def test_a_late_subscriber_does_not_count(site: Site, eva: Client) -> None:
     assert eva.receipts() == ["1/1"]
 
 
-def test_what_is_given_back_is_still_owed(site: Site, eva: Client) -> None:
+def test_what_is_given_back_is_still_owed(site: RouterSite, eva: RouterClient) -> None:
     ada, bob = readers(site, 2)
     eva.publish("news", "hello", receipt="ALL", delivery="ONE")
     ada.give_back(ada.one())
@@ -153,7 +155,7 @@ def test_what_is_given_back_is_still_owed(site: Site, eva: Client) -> None:
     assert eva.receipts() == ["1/1"]
 
 
-def test_a_dead_letter_is_had_by_nobody(site: Site, eva: Client) -> None:
+def test_a_dead_letter_is_had_by_nobody(site: RouterSite, eva: RouterClient) -> None:
     [ada] = readers(site, 1)
     eva.publish("news", "hello", receipt="ALL", delivery="ONE")
     for _ in range(2):
@@ -162,7 +164,7 @@ def test_a_dead_letter_is_had_by_nobody(site: Site, eva: Client) -> None:
     assert eva.receipts() == ["0/1"]
 
 
-def test_of_an_unguaranteed_message_handing_over_is_having(site: Site, eva: Client) -> None:
+def test_of_an_unguaranteed_message_handing_over_is_having(site: RouterSite, eva: RouterClient) -> None:
     ada, _ = readers(site, 2)[0], site.login("slow").subscribe("news", credit=0)
     eva.publish("news", "hello", guarantee=False, receipt="ALL")
     assert ada.bodies() == ["hello"]
@@ -171,7 +173,7 @@ def test_of_an_unguaranteed_message_handing_over_is_having(site: Site, eva: Clie
     assert eva.receipts() == ["3/3"]
 
 
-def test_of_an_unguaranteed_message_that_is_dropped_it_is_told(site: Site, eva: Client) -> None:
+def test_of_an_unguaranteed_message_that_is_dropped_it_is_told(site: RouterSite, eva: RouterClient) -> None:
     readers(site, 1, credit=0)
     eva.publish("news", "x" * 8_000, guarantee=False, receipt="ALL")
     assert eva.receipts() == []
@@ -179,7 +181,7 @@ def test_of_an_unguaranteed_message_that_is_dropped_it_is_told(site: Site, eva: 
     assert eva.receipts() == ["0/1"]
 
 
-def test_a_restart_forgets_neither_what_is_owed_nor_who_has_it(site: Site, eva: Client) -> None:
+def test_a_restart_forgets_neither_what_is_owed_nor_who_has_it(site: RouterSite, eva: RouterClient) -> None:
     ada, bob, cyd = readers(site, 3)
     eva.publish("news", "hello", receipt="ALL", timeout_s=600.0)
     ada.commit(ada.one())
@@ -198,7 +200,7 @@ def test_a_restart_forgets_neither_what_is_owed_nor_who_has_it(site: Site, eva: 
     assert eva.receipts() == ["2/3"]
 
 
-def test_a_restart_tells_no_receipt_twice(site: Site, eva: Client) -> None:
+def test_a_restart_tells_no_receipt_twice(site: RouterSite, eva: RouterClient) -> None:
     ada, bob = readers(site, 2)
     eva.publish("news", "hello", receipt="ONE", timeout_s=600.0)
     ada.commit(ada.one())
@@ -211,7 +213,7 @@ def test_a_restart_tells_no_receipt_twice(site: Site, eva: Client) -> None:
     assert eva.receipts() == []
 
 
-def test_a_restart_that_ends_the_last_who_could_have_it_tells_so(site: Site, eva: Client) -> None:
+def test_a_restart_that_ends_the_last_who_could_have_it_tells_so(site: RouterSite, eva: RouterClient) -> None:
     ada, _ = readers(site, 2, durable=False)
     eva.publish("news", "hello", receipt="ALL")
     ada.commit(ada.one())
@@ -221,7 +223,9 @@ def test_a_restart_that_ends_the_last_who_could_have_it_tells_so(site: Site, eva
 
 
 @pytest.mark.parametrize(("asked", "said"), [("NONE", ""), ("ONE", "ONE"), ("ALL", "ALL")])
-def test_the_hop_log_says_which_receipt_was_asked_for(site: Site, eva: Client, asked: Any, said: str) -> None:
+def test_the_hop_log_says_which_receipt_was_asked_for(
+    site: RouterSite, eva: RouterClient, asked: Any, said: str
+) -> None:
     eva.publish("news", "hello", receipt=asked)
     assert [told.receipt for told in site.told if told.event == "published" and told.topic == "news"] == [
         said

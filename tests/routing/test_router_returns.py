@@ -8,12 +8,12 @@ import pytest
 from routing.decisions import Deliver
 from routing.errors import Refusal
 from routing.options import SubscribeOptions
-from tests.support.one_router import Client, Got, Site
+from tests.support.one_router import Got, RouterClient, RouterSite
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site(max_deliveries=4)
+def site() -> RouterSite:
+    return RouterSite(max_deliveries=4)
 
 
 def lost(request: Any, *got: Got) -> str:
@@ -23,7 +23,7 @@ def lost(request: Any, *got: Got) -> str:
     return refused.value.text
 
 
-def test_what_is_committed_never_comes_again(site: Site) -> None:
+def test_what_is_committed_never_comes_again(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("news"), site.login("eva")
     smuid = eva.publish("news", "a")
     ada.commit(ada.one())
@@ -34,7 +34,7 @@ def test_what_is_committed_never_comes_again(site: Site) -> None:
     assert site.fate(smuid) == ["published", "delivered", "committed!"]
 
 
-def test_a_lock_that_times_out_passes_the_message_to_the_next(site: Site) -> None:
+def test_a_lock_that_times_out_passes_the_message_to_the_next(site: RouterSite) -> None:
     ada, bob = site.login("ada").subscribe("jobs"), site.login("bob").subscribe("jobs")
     site.login("eva").publish("jobs", "work", delivery="ONE")
     late = ada.one()
@@ -44,7 +44,7 @@ def test_a_lock_that_times_out_passes_the_message_to_the_next(site: Site) -> Non
     lost(ada.commit, late)
 
 
-def test_a_subscription_may_state_its_own_lock(site: Site) -> None:
+def test_a_subscription_may_state_its_own_lock(site: RouterSite) -> None:
     ada = site.login("ada").subscribe("jobs", lock_s=5.0)
     site.login("eva").publish("jobs", "work")
     assert ada.one().attempt == 1
@@ -57,7 +57,7 @@ def test_a_subscription_may_state_its_own_lock(site: Site) -> None:
 @pytest.mark.parametrize("mode", ["ONE", "ALL"])
 @pytest.mark.parametrize("returns", ["given back", "lock", "detached"])
 def test_what_has_reached_nobody_is_no_dead_letter_however_often_it_returns(
-    site: Site, mode: str, returns: str
+    site: RouterSite, mode: str, returns: str
 ) -> None:
     ada = site.login("ada").subscribe("jobs", durable=True)
     smuid = site.login("eva").publish("jobs", "work", delivery=mode)
@@ -79,7 +79,7 @@ def test_what_has_reached_nobody_is_no_dead_letter_however_often_it_returns(
 
 
 @pytest.mark.parametrize("mode", ["ONE", "ALL"])
-def test_a_subscriber_whose_lock_timed_out_gets_what_waits_next(site: Site, mode: str) -> None:
+def test_a_subscriber_whose_lock_timed_out_gets_what_waits_next(site: RouterSite, mode: str) -> None:
     ada, eva = site.login("ada").subscribe("jobs", credit=1), site.login("eva")
     eva.publish("jobs", "first", delivery=mode)
     eva.publish("jobs", "second", delivery=mode)
@@ -92,7 +92,7 @@ def test_a_subscriber_whose_lock_timed_out_gets_what_waits_next(site: Site, mode
     assert ada.bodies() == ["first"]
 
 
-def test_what_was_received_does_not_time_out(site: Site) -> None:
+def test_what_was_received_does_not_time_out(site: RouterSite) -> None:
     ada, bob = site.login("ada").subscribe("jobs"), site.login("bob").subscribe("jobs")
     site.login("eva").publish("jobs", "work", delivery="ONE")
     got = ada.one()
@@ -103,7 +103,9 @@ def test_what_was_received_does_not_time_out(site: Site) -> None:
 
 
 @pytest.mark.parametrize("mode", ["ONE", "ALL"])
-def test_what_was_received_comes_again_to_the_same_subscription_and_says_so(site: Site, mode: str) -> None:
+def test_what_was_received_comes_again_to_the_same_subscription_and_says_so(
+    site: RouterSite, mode: str
+) -> None:
     ada, bob = site.login("ada").subscribe("jobs", credit=2), site.login("bob")
     eva = site.login("eva")
     for body in "ab":
@@ -117,7 +119,7 @@ def test_what_was_received_comes_again_to_the_same_subscription_and_says_so(site
     assert [(g.body, g.received) for g in again] == [("a", True)] + ([("b", False)] if mode == "ALL" else [])
 
 
-def test_what_was_received_survives_a_restart_and_can_be_committed_then(site: Site) -> None:
+def test_what_was_received_survives_a_restart_and_can_be_committed_then(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("jobs"), site.login("eva")
     smuid = eva.publish("jobs", "work", delivery="ONE")
     ada.received(ada.one())
@@ -132,7 +134,7 @@ def test_what_was_received_survives_a_restart_and_can_be_committed_then(site: Si
     assert site.held == 0
 
 
-def test_receiving_twice_is_answered_twice(site: Site) -> None:
+def test_receiving_twice_is_answered_twice(site: RouterSite) -> None:
     ada = site.login("ada").subscribe("jobs")
     site.login("eva").publish("jobs", "work")
     got = ada.one()
@@ -141,7 +143,7 @@ def test_receiving_twice_is_answered_twice(site: Site) -> None:
     ada.commit(got)
 
 
-def test_a_lock_that_was_lost_is_told_after_the_others_are_done(site: Site) -> None:
+def test_a_lock_that_was_lost_is_told_after_the_others_are_done(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("jobs"), site.login("eva")
     smuids = [eva.publish("jobs", body) for body in "ab"]
     a, b = ada.take()
@@ -150,7 +152,7 @@ def test_a_lock_that_was_lost_is_told_after_the_others_are_done(site: Site) -> N
     assert site.fate(smuids[1])[-1] == "committed!"
 
 
-def test_a_session_cannot_finish_what_another_holds(site: Site) -> None:
+def test_a_session_cannot_finish_what_another_holds(site: RouterSite) -> None:
     ada, bob = site.login("ada").subscribe("jobs"), site.login("bob").subscribe("jobs")
     site.login("eva").publish("jobs", "work", delivery="ONE")
     [holder, other] = [ada, bob]
@@ -159,7 +161,7 @@ def test_a_session_cannot_finish_what_another_holds(site: Site) -> None:
         lost(request, got)
 
 
-def test_what_is_given_back_goes_to_the_next_with_its_count(site: Site) -> None:
+def test_what_is_given_back_goes_to_the_next_with_its_count(site: RouterSite) -> None:
     ada, bob = site.login("ada").subscribe("jobs"), site.login("bob").subscribe("jobs")
     smuid = site.login("eva").publish("jobs", "work", delivery="ONE")
     ada.give_back(ada.one(), reason="not for me")
@@ -168,7 +170,7 @@ def test_what_is_given_back_goes_to_the_next_with_its_count(site: Site) -> None:
     assert (told.smuid, told.reason, told.subscription) == (smuid, "not for me", "ada:desk@a.example")
 
 
-def test_what_is_given_back_goes_to_another_that_came_later(site: Site) -> None:
+def test_what_is_given_back_goes_to_another_that_came_later(site: RouterSite) -> None:
     ada = site.login("ada").subscribe("jobs")
     site.login("eva").publish("jobs", "work", delivery="ONE")
     got = ada.one()
@@ -178,7 +180,7 @@ def test_what_is_given_back_goes_to_another_that_came_later(site: Site) -> None:
     assert ada.take() == []
 
 
-def test_what_is_given_back_comes_again_after_the_delay_that_was_asked_for(site: Site) -> None:
+def test_what_is_given_back_comes_again_after_the_delay_that_was_asked_for(site: RouterSite) -> None:
     ada = site.login("ada").subscribe("jobs")
     site.login("eva").publish("jobs", "work")
     ada.give_back(ada.one(), delay_s=20)
@@ -188,7 +190,7 @@ def test_what_is_given_back_comes_again_after_the_delay_that_was_asked_for(site:
     assert ada.one().attempt == 2
 
 
-def test_a_delay_without_end_is_cut(site: Site) -> None:
+def test_a_delay_without_end_is_cut(site: RouterSite) -> None:
     ada = site.login("ada").subscribe("jobs")
     site.login("eva").publish("jobs", "work", delivery="ONE")
     ada.give_back(ada.one(), delay_s=math.inf)
@@ -197,7 +199,7 @@ def test_a_delay_without_end_is_cut(site: Site) -> None:
 
 
 def test_a_message_that_keeps_coming_back_to_the_only_taker_comes_more_and_more_slowly() -> None:
-    site = Site(max_deliveries=100)
+    site = RouterSite(max_deliveries=100)
     ada = site.login("ada").subscribe("jobs")
     site.login("eva").publish("jobs", "work", delivery="ONE")
     pauses = []
@@ -212,7 +214,7 @@ def test_a_message_that_keeps_coming_back_to_the_only_taker_comes_more_and_more_
     assert max(pauses) == pytest.approx(30)
 
 
-def test_after_very_many_returns_a_dead_letter_still_comes(site: Site) -> None:
+def test_after_very_many_returns_a_dead_letter_still_comes(site: RouterSite) -> None:
     ada, bob = site.login("ada").subscribe("dead.jobs"), site.login("bob").subscribe("dead.jobs")
     site.login("eva").publish("dead.jobs", "work", delivery="ONE")
     for _ in range(1_100):
@@ -224,7 +226,7 @@ def test_after_very_many_returns_a_dead_letter_still_comes(site: Site) -> None:
     ada.commit(ada.one())
 
 
-def test_two_subscriptions_can_give_one_message_back_in_one_moment(site: Site) -> None:
+def test_two_subscriptions_can_give_one_message_back_in_one_moment(site: RouterSite) -> None:
     ada = site.login("ada").subscribe("news", name="1").subscribe("news", name="2")
     site.login("eva").publish("news", "hello")
     ada.give_back(*ada.take(), delay_s=5)
@@ -232,7 +234,9 @@ def test_two_subscriptions_can_give_one_message_back_in_one_moment(site: Site) -
     assert ada.bodies() == ["hello", "hello"]
 
 
-def test_a_message_that_failed_too_often_goes_to_the_dead_letter_topic_with_the_reason(site: Site) -> None:
+def test_a_message_that_failed_too_often_goes_to_the_dead_letter_topic_with_the_reason(
+    site: RouterSite,
+) -> None:
     ada, eva = site.login("ada").subscribe("jobs"), site.login("eva")
     smuid = eva.publish("jobs", "work", delivery="ONE", others=(("X-Colour", "red"),))
     for attempt in (1, 2, 3, 4):
@@ -259,13 +263,13 @@ def test_a_message_that_failed_too_often_goes_to_the_dead_letter_topic_with_the_
     }
 
 
-def kill(client: Client, site: Site, deliveries: int = 4) -> None:
+def kill(client: RouterClient, site: RouterSite, deliveries: int = 4) -> None:
     for _ in range(deliveries):
         site.wait(10)
         client.give_back(client.one())
 
 
-def test_of_mode_all_a_copy_is_dead_for_one_subscription_and_alive_for_the_others(site: Site) -> None:
+def test_of_mode_all_a_copy_is_dead_for_one_subscription_and_alive_for_the_others(site: RouterSite) -> None:
     ada, bob = site.login("ada").subscribe("news"), site.login("bob").subscribe("news", credit=0)
     smuid = site.login("eva").publish("news", "hello")
     kill(ada, site)
@@ -278,7 +282,7 @@ def test_of_mode_all_a_copy_is_dead_for_one_subscription_and_alive_for_the_other
     assert site.login("ops").subscribe("dead.news").bodies() == ["hello"]
 
 
-def test_dead_letters_are_never_moved_on(site: Site) -> None:
+def test_dead_letters_are_never_moved_on(site: RouterSite) -> None:
     ada, ops = site.login("ada").subscribe("jobs"), site.login("ops")
     site.login("eva").publish("jobs", "work")
     kill(ada, site)
@@ -290,7 +294,7 @@ def test_dead_letters_are_never_moved_on(site: Site) -> None:
         ops.give_back(got)
 
 
-def test_unsubscribing_passes_what_was_in_hand_to_others(site: Site) -> None:
+def test_unsubscribing_passes_what_was_in_hand_to_others(site: RouterSite) -> None:
     ada, bob = site.login("ada").subscribe("jobs"), site.login("bob")
     eva = site.login("eva")
     for body in "abc":
@@ -302,7 +306,7 @@ def test_unsubscribing_passes_what_was_in_hand_to_others(site: Site) -> None:
     assert sorted(bob.bodies()) == ["a", "b", "c"]
 
 
-def test_unsubscribing_ends_what_waited_in_hand_parked_or_queued_for_nobody_else(site: Site) -> None:
+def test_unsubscribing_ends_what_waited_in_hand_parked_or_queued_for_nobody_else(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("news", credit=2), site.login("eva")
     smuids = [eva.publish("news", body) for body in "abcd"]
     a, b = ada.take()
@@ -314,7 +318,7 @@ def test_unsubscribing_ends_what_waited_in_hand_parked_or_queued_for_nobody_else
     site.wait(100)
 
 
-def test_counts_of_returns_survive_a_restart(site: Site) -> None:
+def test_counts_of_returns_survive_a_restart(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("jobs"), site.login("eva")
     eva.publish("jobs", "one", delivery="ONE")
     eva.publish("jobs", "all", delivery="ALL")
@@ -324,7 +328,9 @@ def test_counts_of_returns_survive_a_restart(site: Site) -> None:
     assert {(got.body, got.attempt) for got in ada.take()} == {("one", 2), ("all", 2)}
 
 
-def test_what_comes_again_as_received_says_so_though_it_is_removed_at_the_same_moment(site: Site) -> None:
+def test_what_comes_again_as_received_says_so_though_it_is_removed_at_the_same_moment(
+    site: RouterSite,
+) -> None:
     bob = site.login("bob").subscribe("t")
     ada = site.login("ada")
     smuid = ada.publish("t", "a", timeout_s=60.0)
@@ -338,12 +344,12 @@ def test_what_comes_again_as_received_says_so_though_it_is_removed_at_the_same_m
     assert deliver.lock.received
 
 
-def send(site: Site, *bodies: str, topic: str = "jobs") -> None:
+def send(site: RouterSite, *bodies: str, topic: str = "jobs") -> None:
     for body in bodies:
         site.login("eva").publish(topic, body, delivery="ONE")
 
 
-def test_who_leaves_in_good_order_has_failed_in_nothing(site: Site) -> None:
+def test_who_leaves_in_good_order_has_failed_in_nothing(site: RouterSite) -> None:
     send(site, *"abc")
     for _ in range(40):
         ada = site.login("ada").subscribe("jobs", durable=False)
@@ -354,7 +360,7 @@ def test_who_leaves_in_good_order_has_failed_in_nothing(site: Site) -> None:
     assert [(g.body, g.attempt, g.redelivered) for g in got] == [(body, 1, True) for body in "abc"]
 
 
-def test_who_is_lost_has_failed_in_what_it_may_have_begun(site: Site) -> None:
+def test_who_is_lost_has_failed_in_what_it_may_have_begun(site: RouterSite) -> None:
     send(site, *"abcdef")
     ada = site.login("ada").subscribe("jobs")
     ada.take()
@@ -375,7 +381,7 @@ def test_who_is_lost_has_failed_in_what_it_may_have_begun(site: Site) -> None:
 
 @pytest.mark.parametrize("mode", ["ONE", "ALL"])
 def test_what_comes_back_stands_where_it_stood(mode: str) -> None:
-    site = Site(max_deliveries=16)
+    site = RouterSite(max_deliveries=16)
     ada, eva = site.login("ada").subscribe("jobs"), site.login("eva")
     for body in "012345":
         eva.publish("jobs", body, delivery=mode, priority=body == "3")
@@ -387,7 +393,7 @@ def test_what_comes_back_stands_where_it_stood(mode: str) -> None:
         assert "".join(g.body for g in got) == "301245"
 
 
-def test_what_comes_back_goes_to_others_in_its_order(site: Site) -> None:
+def test_what_comes_back_goes_to_others_in_its_order(site: RouterSite) -> None:
     send(site, *"0123")
     ada = site.login("ada").subscribe("jobs")
     bob = site.login("bob").subscribe("jobs")
@@ -395,7 +401,7 @@ def test_what_comes_back_goes_to_others_in_its_order(site: Site) -> None:
     assert bob.bodies() == ["0", "1", "2", "3"]
 
 
-def test_what_is_rejected_is_buried_at_once(site: Site) -> None:
+def test_what_is_rejected_is_buried_at_once(site: RouterSite) -> None:
     send(site, "bad", "good")
     ada = site.login("ada").subscribe("jobs")
     bad, good = ada.take()
@@ -406,7 +412,7 @@ def test_what_is_rejected_is_buried_at_once(site: Site) -> None:
     assert dict(dead.message.others)["Dead-Reason"] == "no such customer"
 
 
-def test_what_is_withheld_is_due_to_the_others_alone_also_after_a_restart(site: Site) -> None:
+def test_what_is_withheld_is_due_to_the_others_alone_also_after_a_restart(site: RouterSite) -> None:
     pub, ada, bob = (site.login(name) for name in ("pub", "ada", "bob"))
     pub.subscribe(pub.address)
     for each in (ada, bob):
@@ -423,7 +429,7 @@ def test_what_is_withheld_is_due_to_the_others_alone_also_after_a_restart(site: 
     assert site.login("pub").subscribe(pub.address).receipts() == ["1/2"]
 
 
-def test_what_is_withheld_from_all_ends_and_nobody_has_it(site: Site) -> None:
+def test_what_is_withheld_from_all_ends_and_nobody_has_it(site: RouterSite) -> None:
     ada = site.login("ada").subscribe("news")
     smuid = site.login("pub").publish("news", "1")
     ada.give_back(ada.one(), outcome="withheld")
@@ -431,7 +437,7 @@ def test_what_is_withheld_from_all_ends_and_nobody_has_it(site: Site) -> None:
     assert site.held == 0
 
 
-def test_what_is_for_one_and_withheld_goes_to_another(site: Site) -> None:
+def test_what_is_for_one_and_withheld_goes_to_another(site: RouterSite) -> None:
     send(site, "job")
     ada = site.login("ada").subscribe("jobs")
     got = ada.one()
@@ -441,7 +447,7 @@ def test_what_is_for_one_and_withheld_goes_to_another(site: Site) -> None:
 
 
 def test_the_wait_before_a_message_comes_again_is_a_setting() -> None:
-    site = Site(redelivery_wait_s=0.0)
+    site = RouterSite(redelivery_wait_s=0.0)
     send(site, "a")
     ada = site.login("ada").subscribe("jobs")
     for attempt in range(1, 10):
@@ -451,7 +457,7 @@ def test_the_wait_before_a_message_comes_again_is_a_setting() -> None:
 
 
 @pytest.mark.parametrize("lost", [True, False])
-def test_who_leaves_is_given_nothing_of_what_it_leaves(site: Site, *, lost: bool) -> None:
+def test_who_leaves_is_given_nothing_of_what_it_leaves(site: RouterSite, *, lost: bool) -> None:
     """Nor by another subscription of its own, which would fail in it, too."""
     send(site, "a")
     ada = site.login("ada")

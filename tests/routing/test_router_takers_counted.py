@@ -10,7 +10,7 @@ from routing.errors import Refusal
 from routing.rights import Rights, RightsTable
 from routing.subscription import Pattern, Target
 from tests.support.examples import examples
-from tests.support.one_router import SERVER, Client, Site
+from tests.support.one_router import SERVER, RouterClient, RouterSite
 
 SEATS: Final = ("ada", "ada/2", "bob", "cyd")
 """Of two sessions of one account and channel the second is the account with a number."""
@@ -65,11 +65,11 @@ class Played:
 
     def __init__(self) -> None:
         self.may = May()
-        self.site = Site(self.may, subscription_unused_s=UNUSED_S)
-        self.sessions: dict[str, Client] = {}
+        self.site = RouterSite(self.may, subscription_unused_s=UNUSED_S)
+        self.sessions: dict[str, RouterClient] = {}
         self.targets: dict[int, Target] = {}
 
-    def _client(self, seat: str) -> Client:
+    def _client(self, seat: str) -> RouterClient:
         if seat not in self.sessions:
             self.sessions[seat] = self.site.login(seat.partition("/")[0])
         return self.sessions[seat]

@@ -4,16 +4,16 @@ import pytest
 
 from routing.errors import Refusal
 from routing.message import INFINITE
-from tests.support.one_router import Site
+from tests.support.one_router import RouterSite
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site()
+def site() -> RouterSite:
+    return RouterSite()
 
 
 @pytest.mark.parametrize("mode", ["ONE", "ALL"])
-def test_a_message_whose_timeout_ends_is_taken_from_whoever_has_it(site: Site, mode: str) -> None:
+def test_a_message_whose_timeout_ends_is_taken_from_whoever_has_it(site: RouterSite, mode: str) -> None:
     ada = site.login("ada").subscribe("news")
     smuid = site.login("eva").publish("news", "hello", timeout_s=10.0, delivery=mode)
     got = ada.one()
@@ -25,7 +25,7 @@ def test_a_message_whose_timeout_ends_is_taken_from_whoever_has_it(site: Site, m
     assert site.held == 0
 
 
-def test_what_expires_while_it_waits_is_never_delivered(site: Site) -> None:
+def test_what_expires_while_it_waits_is_never_delivered(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("news", credit=1), site.login("eva")
     smuids = [eva.publish("news", body, timeout_s=10.0) for body in "abc"]
     smuids.append(eva.publish("news", "d", timeout_s=60.0))
@@ -35,7 +35,7 @@ def test_what_expires_while_it_waits_is_never_delivered(site: Site) -> None:
     assert [site.fate(smuid)[-1] for smuid in smuids] == ["expired!"] * 3 + ["delivered"]
 
 
-def test_messages_that_expire_in_the_hands_of_each_other_s_next_takers_all_end(site: Site) -> None:
+def test_messages_that_expire_in_the_hands_of_each_other_s_next_takers_all_end(site: RouterSite) -> None:
     ada, bob = site.login("ada").subscribe("news", credit=0), site.login("bob").subscribe("news", credit=0)
     eva = site.login("eva")
     smuids = [eva.publish("news", str(number), timeout_s=10.0, priority=1) for number in range(600)]
@@ -50,7 +50,9 @@ def test_messages_that_expire_in_the_hands_of_each_other_s_next_takers_all_end(s
 
 
 @pytest.mark.parametrize("mode", ["ONE", "ALL"])
-def test_what_was_received_before_the_timeout_ended_can_be_committed_after_it(site: Site, mode: str) -> None:
+def test_what_was_received_before_the_timeout_ended_can_be_committed_after_it(
+    site: RouterSite, mode: str
+) -> None:
     ada = site.login("ada").subscribe("news")
     smuid = site.login("eva").publish("news", "hello", timeout_s=10.0, delivery=mode)
     got = ada.one()
@@ -60,7 +62,7 @@ def test_what_was_received_before_the_timeout_ended_can_be_committed_after_it(si
     assert site.fate(smuid) == ["published", "delivered", "committed!"]
 
 
-def test_after_the_timeout_only_those_who_had_received_a_message_finish_it(site: Site) -> None:
+def test_after_the_timeout_only_those_who_had_received_a_message_finish_it(site: RouterSite) -> None:
     ada, bob = site.login("ada").subscribe("news"), site.login("bob").subscribe("news", credit=0)
     smuid = site.login("eva").publish("news", "hello", timeout_s=10.0)
     got = ada.one()
@@ -72,7 +74,7 @@ def test_after_the_timeout_only_those_who_had_received_a_message_finish_it(site:
     assert site.fate(smuid) == ["published", "delivered", "committed!"]
 
 
-def test_one_who_leaves_after_the_timeout_does_not_end_what_another_has_received(site: Site) -> None:
+def test_one_who_leaves_after_the_timeout_does_not_end_what_another_has_received(site: RouterSite) -> None:
     ada, bob = site.login("ada").subscribe("news"), site.login("bob").subscribe("news", credit=0)
     smuid = site.login("eva").publish("news", "hello", timeout_s=10.0)
     got = ada.one()
@@ -84,7 +86,7 @@ def test_one_who_leaves_after_the_timeout_does_not_end_what_another_has_received
 
 
 @pytest.mark.parametrize("mode", ["ONE", "ALL"])
-def test_what_is_given_back_after_its_timeout_ends(site: Site, mode: str) -> None:
+def test_what_is_given_back_after_its_timeout_ends(site: RouterSite, mode: str) -> None:
     ada, bob = site.login("ada").subscribe("news"), site.login("bob")
     smuid = site.login("eva").publish("news", "hello", timeout_s=10.0, delivery=mode)
     got = ada.one()
@@ -97,7 +99,7 @@ def test_what_is_given_back_after_its_timeout_ends(site: Site, mode: str) -> Non
 
 
 @pytest.mark.parametrize("mode", ["ONE", "ALL"])
-def test_a_message_that_was_received_outlives_its_timeout_and_a_restart(site: Site, mode: str) -> None:
+def test_a_message_that_was_received_outlives_its_timeout_and_a_restart(site: RouterSite, mode: str) -> None:
     ada = site.login("ada").subscribe("news")
     site.login("bob").subscribe("news", accepts="ALL", credit=0)
     smuid = site.login("eva").publish("news", "hello", timeout_s=10.0, delivery=mode)
@@ -111,7 +113,7 @@ def test_a_message_that_was_received_outlives_its_timeout_and_a_restart(site: Si
     assert site.fate(smuid)[-1] == "committed!"
 
 
-def test_a_message_that_waits_to_come_again_expires_on_time(site: Site) -> None:
+def test_a_message_that_waits_to_come_again_expires_on_time(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("news"), site.login("eva")
     smuids = [eva.publish("news", "x", timeout_s=10.0, delivery=mode) for mode in ("ONE", "ALL")]
     ada.give_back(*ada.take(), delay_s=60)
@@ -121,7 +123,7 @@ def test_a_message_that_waits_to_come_again_expires_on_time(site: Site) -> None:
     assert ada.take() == []
 
 
-def test_of_mode_all_an_unstated_timeout_is_a_day(site: Site) -> None:
+def test_of_mode_all_an_unstated_timeout_is_a_day(site: RouterSite) -> None:
     site.login("ada").subscribe("news").close()
     smuid = site.login("eva").publish("news", "hello")
     site.wait(86_000)
@@ -130,7 +132,7 @@ def test_of_mode_all_an_unstated_timeout_is_a_day(site: Site) -> None:
     assert site.fate(smuid) == ["published", "expired!"]
 
 
-def test_a_state_message_is_offered_to_everyone_who_comes_until_it_is_removed(site: Site) -> None:
+def test_a_state_message_is_offered_to_everyone_who_comes_until_it_is_removed(site: RouterSite) -> None:
     eva = site.login("eva")
     smuid = eva.publish("state", "on", timeout_s=INFINITE)
     ada = site.login("ada").subscribe("state")
@@ -147,7 +149,7 @@ def test_a_state_message_is_offered_to_everyone_who_comes_until_it_is_removed(si
     assert (site.held, site.store.messages, site.store.marks) == (0, {}, {})
 
 
-def test_readers_that_come_and_go_leave_no_marks_on_a_state_message(site: Site) -> None:
+def test_readers_that_come_and_go_leave_no_marks_on_a_state_message(site: RouterSite) -> None:
     site.login("eva").publish("state", "on", timeout_s=INFINITE)
     for _ in range(5):
         ada = site.login("ada").subscribe("state", durable=False)
@@ -156,7 +158,7 @@ def test_readers_that_come_and_go_leave_no_marks_on_a_state_message(site: Site) 
     assert site.store.marks == {}
 
 
-def test_a_subscription_is_never_taken_for_one_of_an_earlier_start(site: Site) -> None:
+def test_a_subscription_is_never_taken_for_one_of_an_earlier_start(site: RouterSite) -> None:
     site.login("eva").publish("state", "on", timeout_s=INFINITE)
     ada = site.login("ada").subscribe("state")
     ada.commit(ada.one())
@@ -167,7 +169,7 @@ def test_a_subscription_is_never_taken_for_one_of_an_earlier_start(site: Site) -
     assert site.login("bob").subscribe("state").bodies() == ["on"]
 
 
-def test_remove_takes_a_message_from_every_queue(site: Site) -> None:
+def test_remove_takes_a_message_from_every_queue(site: RouterSite) -> None:
     ada, bob = site.login("ada").subscribe("t", credit=0), site.login("bob").subscribe("t")
     eva = site.login("eva")
     for mode in ("ONE", "ALL"):
@@ -181,7 +183,7 @@ def test_remove_takes_a_message_from_every_queue(site: Site) -> None:
     assert site.held == 0
 
 
-def test_removing_what_is_finished_succeeds_and_what_never_was_is_refused(site: Site) -> None:
+def test_removing_what_is_finished_succeeds_and_what_never_was_is_refused(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("t"), site.login("eva")
     smuid = eva.publish("t", "hello")
     ada.commit(ada.one())
@@ -202,7 +204,7 @@ def test_removing_what_is_finished_succeeds_and_what_never_was_is_refused(site: 
         assert refused.value.code == Refusal.NOT_FOUND
 
 
-def test_finished_messages_do_not_wait_in_memory_for_their_deadline(site: Site) -> None:
+def test_finished_messages_do_not_wait_in_memory_for_their_deadline(site: RouterSite) -> None:
     ada, eva = site.login("ada").subscribe("news"), site.login("eva")
     for _ in range(12_000):
         eva.publish("news", "x")

@@ -6,17 +6,17 @@ import pytest
 
 from routing.errors import Refusal
 from routing.names import dead_letter_topic
-from tests.support.one_router import Client, Site
+from tests.support.one_router import RouterClient, RouterSite
 
 ADA, BOB = "ada:desk@a.example", "bob:desk@a.example"
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site(system_messages_max=16, max_deliveries=2)
+def site() -> RouterSite:
+    return RouterSite(system_messages_max=16, max_deliveries=2)
 
 
-def fill(publisher: Client, topic: str, **headers: object) -> int:
+def fill(publisher: RouterClient, topic: str, **headers: object) -> int:
     """Publish until it is refused; how many were taken."""
     for count in range(1_000):
         try:
@@ -26,7 +26,7 @@ def fill(publisher: Client, topic: str, **headers: object) -> int:
     raise AssertionError("it was never refused")
 
 
-def test_a_publisher_may_have_so_many_waiting_for_one_recipient_and_so_many_in_all(site: Site) -> None:
+def test_a_publisher_may_have_so_many_waiting_for_one_recipient_and_so_many_in_all(site: RouterSite) -> None:
     eve = site.login("eve")
     assert fill(eve, ADA, timeout_s=math.inf) == 2
     assert fill(eve, "ada:other@a.example") == 0
@@ -36,7 +36,7 @@ def test_a_publisher_may_have_so_many_waiting_for_one_recipient_and_so_many_in_a
     eve.publish("news", "this is not about system topics")
 
 
-def test_what_was_read_makes_room_also_after_a_restart(site: Site) -> None:
+def test_what_was_read_makes_room_also_after_a_restart(site: RouterSite) -> None:
     assert fill(site.login("eve"), ADA) == 2
     site.restart()
     assert fill(site.login("eve"), ADA) == 0
@@ -46,7 +46,7 @@ def test_what_was_read_makes_room_also_after_a_restart(site: Site) -> None:
 
 
 def test_bytes_are_bounded_likewise() -> None:
-    site = Site(system_bytes_max=800)
+    site = RouterSite(system_bytes_max=800)
     eve = site.login("eve")
     eve.publish(ADA, "x" * 90)
     with pytest.raises(Refusal, match="1 messages of 90 bytes wait on the system topics of ada@"):
@@ -54,7 +54,7 @@ def test_bytes_are_bounded_likewise() -> None:
     eve.publish(ADA, "x" * 10)
 
 
-def test_a_publisher_that_reads_no_receipts_can_ask_for_no_more(site: Site) -> None:
+def test_a_publisher_that_reads_no_receipts_can_ask_for_no_more(site: RouterSite) -> None:
     eve = site.login("eve")
     assert fill(eve, "news", receipt="ALL") == 16
     eve.publish("news", "without one")
@@ -65,7 +65,7 @@ def test_a_publisher_that_reads_no_receipts_can_ask_for_no_more(site: Site) -> N
     eve.publish("news", receipt="ALL")
 
 
-def test_dead_letters_of_a_system_topic_wait_for_its_account(site: Site) -> None:
+def test_dead_letters_of_a_system_topic_wait_for_its_account(site: RouterSite) -> None:
     ada = site.login("ada").subscribe(ADA)
     site.login("eve").publish(ADA, "work")
     for _ in range(2):
@@ -76,7 +76,7 @@ def test_dead_letters_of_a_system_topic_wait_for_its_account(site: Site) -> None
     assert ada.bodies() == ["work"]
 
 
-def test_dead_letters_of_the_longest_topic_can_be_read(site: Site) -> None:
+def test_dead_letters_of_the_longest_topic_can_be_read(site: RouterSite) -> None:
     topic = "t" * 255
     ada = site.login("ada").subscribe(topic)
     site.login("eve").publish(topic, "work")
@@ -88,7 +88,7 @@ def test_dead_letters_of_the_longest_topic_can_be_read(site: Site) -> None:
     assert dict(dead.message.others)["Dead-Topic"] == topic
 
 
-def test_dead_letters_that_an_earlier_version_gave_too_long_a_name_can_be_read(site: Site) -> None:
+def test_dead_letters_that_an_earlier_version_gave_too_long_a_name_can_be_read(site: RouterSite) -> None:
     topic = "t" * 255
     site.login("eve").publish("dead." + topic, "work", delivery="ONE")
     site.restart()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from tests.power.recorder import ROOT, can_record, memory, preloaded
-from tests.sim.scenario import CIRCLE_SITES, SITES_MAX, Profile
+from tests.sim.scenario import CIRCLE_SITES, SITES_MAX, ScenarioProfile
 from tests.sim.simulation import Outcome, simulate
 
 HASHING = "PYTHONHASHSEED"
@@ -25,7 +25,10 @@ def main() -> int:
     parser.add_argument("--stop", action="store_true", help="end with the first that breaks a promise")
     parser.add_argument("--sites-max", type=int, default=SITES_MAX, help="other, smaller runs")
     parser.add_argument(
-        "--profile", choices=get_args(Profile), default="all", help="ways: circles, and lasting losses"
+        "--profile",
+        choices=get_args(ScenarioProfile),
+        default="all",
+        help="ways: circles, and lasting losses",
     )
     parser.add_argument("--twice", action="store_true", help="run each a second time, and compare")
     parser.add_argument("--seed", type=int, help="run this one alone, and print what happened")

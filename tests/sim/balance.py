@@ -17,7 +17,7 @@ from routing.hops import HopRecord
 from tests.sim.ledger import Ledger
 
 if TYPE_CHECKING:
-    from tests.sim.site import Site
+    from tests.sim.site import SimulatedSite
 
 ARRIVALS: Final = ("received", "duplicate", "depth", "loop", "denied")
 """Events of which one tells of each copy that a peer has sent."""
@@ -54,7 +54,7 @@ class Facts(msgspec.Struct):
     incomplete: set[str] = msgspec.field(default_factory=set)
 
 
-def judge(ledger: Ledger, sites: dict[str, "Site"]) -> Facts:
+def judge(ledger: Ledger, sites: dict[str, "SimulatedSite"]) -> Facts:
     """Judge the logs as they are now, while all sites run and nothing is under way."""
     facts = Facts()
     crossings: Counter[tuple[str, str, str]] = Counter()
@@ -127,7 +127,7 @@ def to_and_fro(records: list[HopRecord]) -> Iterator[str]:
         yield f"{smuid} goes to and fro: from {site} to {peer} {crossings} times"
 
 
-def _judge_copies(ledger: Ledger, site: "Site", records: list[HopRecord], facts: Facts) -> None:
+def _judge_copies(ledger: Ledger, site: "SimulatedSite", records: list[HopRecord], facts: Facts) -> None:
     assert site.broker is not None
     held = Counter(entry.smuid(site.name) for entry in site.broker._router._state.entries.values())
     for smuid, count in held.items():

@@ -14,15 +14,15 @@ from daemon.frontend import Answer, Delivered, Identity, SubscribeOptions, Withd
 from routing.errors import Refusal
 from routing.message import Message, Section
 from tests.sim.ledger import Hold, Ledger
-from tests.sim.scenario import WHEN_LOST, WHEN_QUIET, Publication, Reader
-from tests.sim.site import ACCOUNT, Site
+from tests.sim.scenario import WHEN_LOST, WHEN_QUIET, PlannedPublication, PlannedReader
+from tests.sim.site import ACCOUNT, SimulatedSite
 
 RETRY_S = 1.0
 POLL_S = 0.5
 REPLY = "Reply"
 
 
-class Clients:
+class SimulatedClients:
     """All clients of all sites.
 
     Attributes:
@@ -52,17 +52,17 @@ class Clients:
         for scope in self._connections.get(site, []):
             scope.cancel()
 
-    async def serve(self, site: Site) -> None:
+    async def serve(self, site: SimulatedSite) -> None:
         """Run the clients of a site, until cancelled."""
         self._connections[site.name] = []
         scenario = self.ledger.scenario
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._keep, site, Publisher(self, site))
+            nursery.start_soon(self._keep, site, PublishingClient(self, site))
             for reader in scenario.readers:
                 if reader.site == site.name:
                     nursery.start_soon(self._keep, site, Subscriber(self, site, reader, self._chance))
 
-    async def _keep(self, site: Site, client: "Publisher | Subscriber") -> None:
+    async def _keep(self, site: SimulatedSite, client: "PublishingClient | Subscriber") -> None:
         """Let a client log in again and again."""
         await client.due()
         while not client.is_done:
@@ -97,13 +97,13 @@ class Clients:
             await trio.sleep_until(self.begun_at + at)
 
 
-class Publisher:
+class PublishingClient:
     """Publishes and removes what is due at its site, and takes the receipts."""
 
     channel = "pub"
     is_done = False
 
-    def __init__(self, clients: Clients, site: Site) -> None:
+    def __init__(self, clients: SimulatedClients, site: SimulatedSite) -> None:
         self._clients = clients
         self._ledger = clients.ledger
         self._site = site.name
@@ -125,7 +125,7 @@ class Publisher:
                     self._take(session, event)
             nursery.cancel_scope.cancel()
 
-    async def _publish(self, session: BrokerSession, publication: Publication) -> None:
+    async def _publish(self, session: BrokerSession, publication: PlannedPublication) -> None:
         """Until it is answered; then until its removal is, if it is to be removed."""
         told, clients = self._ledger.told[publication.key], self._clients
         if not publication.guarantee:
@@ -148,7 +148,7 @@ class Publisher:
                     session.remove(publication.topic, smuid, ("remove", publication.key))
                 await trio.sleep(30 * RETRY_S)
 
-    def _try(self, session: BrokerSession, publication: Publication) -> None:
+    def _try(self, session: BrokerSession, publication: PlannedPublication) -> None:
         message = Message(
             cmuid=publication.key,
             priority=publication.priority,
@@ -193,7 +193,9 @@ class Publisher:
 class Subscriber:
     """Reads one subscription."""
 
-    def __init__(self, clients: Clients, site: Site, reader: Reader, chance: random.Random) -> None:
+    def __init__(
+        self, clients: SimulatedClients, site: SimulatedSite, reader: PlannedReader, chance: random.Random
+    ) -> None:
         self.channel = reader.channel
         self._clients = clients
         self._ledger = clients.ledger
@@ -340,6 +342,6 @@ class Subscriber:
             session.give_back([number], "careless", 0.0, ("returned", number))
 
 
-def reader_forgets_s(reader: Reader) -> float:
+def reader_forgets_s(reader: PlannedReader) -> float:
     """Long enough for a lock to end."""
     return reader.lock_s + POLL_S

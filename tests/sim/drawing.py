@@ -19,13 +19,13 @@ from tests.sim.scenario import (
     TOPICS,
     WHEN_LOST,
     WHEN_QUIET,
-    Fault,
     FaultKind,
     Link,
-    Profile,
-    Publication,
-    Reader,
+    PlannedFault,
+    PlannedPublication,
+    PlannedReader,
     Scenario,
+    ScenarioProfile,
     Shape,
 )
 
@@ -59,7 +59,7 @@ SHAPES: Final[list[Shape]] = ["tree", "ring", "clique", "bridged cliques"]
 SHAPES_OF_CIRCLES: Final[list[Shape]] = ["ring", "bridged cliques", "random", "random"]
 
 
-def draw(seed: int, *, sites_max: int = SITES_MAX, profile: Profile = "all") -> Scenario:
+def draw(seed: int, *, sites_max: int = SITES_MAX, profile: ScenarioProfile = "all") -> Scenario:
     """The scenario of a seed."""
     chance = random.Random(f"scenario {seed}")
     of_ways = random.Random(f"ways {seed}")
@@ -159,10 +159,12 @@ def _clique(sites: list[str]) -> list[tuple[str, str]]:
     return [(a, b) for n, a in enumerate(sites) for b in sites[n + 1 :]]
 
 
-def _readers(chance: random.Random, sites: list[str], topics: list[str], lasts_s: float) -> list[Reader]:
+def _readers(
+    chance: random.Random, sites: list[str], topics: list[str], lasts_s: float
+) -> list[PlannedReader]:
     count = max(2, min(len(sites), 12) * chance.randint(1, 2))
     return [
-        Reader(
+        PlannedReader(
             site=chance.choice(sites),
             channel=f"r{number}",
             topic=chance.choice(topics),
@@ -179,12 +181,12 @@ def _readers(chance: random.Random, sites: list[str], topics: list[str], lasts_s
     ]
 
 
-def _perhaps_of_pattern(chance: random.Random, reader: Reader) -> Reader:
+def _perhaps_of_pattern(chance: random.Random, reader: PlannedReader) -> PlannedReader:
     pattern = chance.choice(["#", "a.#", "a.*", "*", reader.topic, reader.topic])
     return msgspec.structs.replace(reader, topic=pattern)
 
 
-def _perhaps_leaving(chance: random.Random, reader: Reader, lasts_s: float) -> Reader:
+def _perhaps_leaving(chance: random.Random, reader: PlannedReader, lasts_s: float) -> PlannedReader:
     """Some whose subscription takes mode ONE alone: what is for it goes to others, or waits for them."""
     leaves, leaves_at = chance.random() < LEAVING, chance.uniform(0.0, lasts_s)
     if not leaves or reader.accepts != "ONE" or reader.ends_at is not None:
@@ -196,14 +198,14 @@ def _removed_after_s(chance: random.Random) -> float:
     return min(chance.expovariate(1 / 10.0), REMOVED_WITHIN_S)
 
 
-def _perhaps_of_group(chance: random.Random, publication: Publication) -> Publication:
+def _perhaps_of_group(chance: random.Random, publication: PlannedPublication) -> PlannedPublication:
     group, ends_group = chance.choice([None, "x", "x", "y"]), chance.random() < 0.1
     return msgspec.structs.replace(publication, group=group, ends_group=ends_group)
 
 
 def _publications(
     chance: random.Random, sites: list[str], topics: list[str], lasts_s: float
-) -> list[Publication]:
+) -> list[PlannedPublication]:
     out = []
     radius = min(len(sites), 8)
     for number in range(chance.randint(15, 50)):
@@ -214,7 +216,7 @@ def _publications(
         may_be_removed = mode == "ONE" or timeout_s in (math.inf, LONG_S)
         removed = may_be_removed and chance.random() < (0.5 if mode == "ALL" else 0.2)
         out.append(
-            Publication(
+            PlannedPublication(
                 key=f"m{number}",
                 site=chance.choice(sites),
                 at=at,
@@ -233,9 +235,9 @@ def _publications(
     return sorted(out, key=lambda publication: publication.at)
 
 
-def _last(chance: random.Random, sites: list[str], topics: list[str]) -> list[Publication]:
+def _last(chance: random.Random, sites: list[str], topics: list[str]) -> list[PlannedPublication]:
     return [
-        Publication(
+        PlannedPublication(
             key=f"last{number}",
             site=chance.choice(sites),
             at=WHEN_QUIET,
@@ -254,8 +256,8 @@ def _last(chance: random.Random, sites: list[str], topics: list[str]) -> list[Pu
     ]
 
 
-def _sole(chance: random.Random, sites: list[str]) -> Reader:
-    return Reader(
+def _sole(chance: random.Random, sites: list[str]) -> PlannedReader:
+    return PlannedReader(
         site=chance.choice(sites),
         channel=SOLE,
         topic=SOLE,
@@ -271,13 +273,13 @@ def _sole(chance: random.Random, sites: list[str]) -> Reader:
 
 
 def _while_lost(
-    chance: random.Random, sites: list[str], topics: list[str], losses: list[Fault]
-) -> list[Publication]:
+    chance: random.Random, sites: list[str], topics: list[str], losses: list[PlannedFault]
+) -> list[PlannedPublication]:
     """Most are of mode ONE, or bring a reply: these have one owner, and wait or go round what is lost."""
     times = [loss.at + chance.uniform(0.0, SPREADS_S) for loss in losses for _ in range(WHILE_LOST)]
     times += [WHEN_LOST] * (WHILE_LOST if losses else 0)
     return [
-        Publication(
+        PlannedPublication(
             key=f"lost{number}",
             site=chance.choice(sites),
             at=at,
@@ -296,7 +298,7 @@ def _while_lost(
     ]
 
 
-def _faults(chance: random.Random, sites: list[str], links: list[Link], lasts_s: float) -> list[Fault]:
+def _faults(chance: random.Random, sites: list[str], links: list[Link], lasts_s: float) -> list[PlannedFault]:
     kinds: list[FaultKind] = [
         *("cut", "cut", "partition", "partition", "one way", "isolate", "kill", "kill", "restart"),
         *("store fails", "slow disk", "wall clock", "lossy", "client"),
@@ -316,17 +318,17 @@ def _faults(chance: random.Random, sites: list[str], links: list[Link], lasts_s:
         if kind == "wall clock":
             amount = chance.choice([-3600.0, -5.0, 0.5, 60.0, 3600.0])
         out.append(
-            Fault(chance.uniform(0.0, lasts_s), kind, a, b, min(chance.expovariate(0.2), 40.0), amount)
+            PlannedFault(chance.uniform(0.0, lasts_s), kind, a, b, min(chance.expovariate(0.2), 40.0), amount)
         )
     return sorted(out, key=lambda fault: fault.at)
 
 
-def _losses(chance: random.Random, sites: list[str], links: list[Link], lasts_s: float) -> list[Fault]:
+def _losses(chance: random.Random, sites: list[str], links: list[Link], lasts_s: float) -> list[PlannedFault]:
     out = []
     for _ in range(chance.randint(0, LOSSES_MAX)):
         link, at = chance.choice(links), chance.uniform(0.0, lasts_s)
         if chance.random() < 0.5:
-            out.append(Fault(at, "dies", chance.choice(sites), "", math.inf, 0.0))
+            out.append(PlannedFault(at, "dies", chance.choice(sites), "", math.inf, 0.0))
         else:
-            out.append(Fault(at, "blackhole", link.a, link.b, math.inf, 0.0))
+            out.append(PlannedFault(at, "blackhole", link.a, link.b, math.inf, 0.0))
     return out

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from tests.sim.scenario import Fault
+from tests.sim.scenario import PlannedFault
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -24,7 +24,7 @@ class Faults:
         self._calm_loss = {pair: path.loss for pair, path in world.network.paths.items()}
         self._calm_latency_s = {name: site.machine.disk.latency_s for name, site in world.sites.items()}
 
-    async def inject(self, fault: Fault, at: float) -> None:
+    async def inject(self, fault: PlannedFault, at: float) -> None:
         """Wait for its time, bring it about, and end it after its time."""
         await trio.sleep_until(at)
         self._world.ledger.note(

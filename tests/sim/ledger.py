@@ -12,7 +12,7 @@ import msgspec
 
 from routing.errors import Refusal
 from routing.names import parse_smuid
-from tests.sim.scenario import Publication, Reader, Scenario
+from tests.sim.scenario import PlannedPublication, PlannedReader, Scenario
 
 HoldState = Literal[
     "with",  # delivered
@@ -44,7 +44,7 @@ class Hold(msgspec.Struct):
     counted: int = 0
 
 
-class Told(msgspec.Struct):
+class PublicationFate(msgspec.Struct):
     """What became of one publication, as its publisher knows.
 
     Attributes:
@@ -80,7 +80,7 @@ class Ledger:
         self.violations: list[str] = []
         self.trace: list[str] = []
         self.publications = {publication.key: publication for publication in scenario.publications}
-        self.told = {key: Told() for key in self.publications}
+        self.told = {key: PublicationFate() for key in self.publications}
         self.holds: dict[tuple[str, str], Hold] = {}
         self.of_message: dict[str, dict[str, Hold]] = defaultdict(dict)
         self.changes = 0
@@ -113,7 +113,7 @@ class Ledger:
 
     # -- publishers -------------------------------------------------------------------------------
 
-    def sent(self, publication: Publication) -> None:
+    def sent(self, publication: PlannedPublication) -> None:
         """PUBLISH was said."""
         self.told[publication.key].sent = True
         mode, timeout_s = publication.mode, publication.timeout_s
@@ -123,19 +123,19 @@ class Ledger:
             f"{'' if publication.guarantee else ' unguaranteed'}"
         )
 
-    def accepted(self, publication: Publication, smuid: str) -> None:
+    def accepted(self, publication: PlannedPublication, smuid: str) -> None:
         """PUBLISH was answered."""
         told = self.told[publication.key]
         told.accepted = True
         self._name(publication.key, smuid)
         self.note(f"{publication.site} accepted {publication.key} as {smuid}")
 
-    def refused(self, publication: Publication, refusal: Refusal) -> None:
+    def refused(self, publication: PlannedPublication, refusal: Refusal) -> None:
         """PUBLISH was refused."""
         self.told[publication.key].refused += 1
         self.note(f"{publication.site} refused {publication.key}: {refusal.text}")
 
-    def removed(self, publication: Publication) -> None:
+    def removed(self, publication: PlannedPublication) -> None:
         """REMOVE was answered."""
         self.told[publication.key].removed = True
         self.note(f"{publication.site} removed {publication.key}")
@@ -174,21 +174,21 @@ class Ledger:
 
     # -- readers ----------------------------------------------------------------------------------
 
-    def distance(self, publication: Publication, reader: Reader) -> int:
+    def distance(self, publication: PlannedPublication, reader: PlannedReader) -> int:
         """Links from where it was published to the subscription."""
         return self._distances[publication.site][reader.site]
 
-    def has_come(self, key: str, reader: Reader) -> bool:
+    def has_come(self, key: str, reader: PlannedReader) -> bool:
         """Whether a message has come to a subscription at least once."""
         return (reader.key, key) in self.holds
 
-    def in_ball(self, publication: Publication, reader: Reader) -> bool:
+    def in_ball(self, publication: PlannedPublication, reader: PlannedReader) -> bool:
         """Whether the depth reaches the subscription."""
         return publication.reaches(self.distance(publication, reader))
 
     def delivered(
         self,
-        reader: Reader,
+        reader: PlannedReader,
         key: str,
         smuid: str,
         session: int,
@@ -234,7 +234,13 @@ class Ledger:
         return hold
 
     def _judge_again(
-        self, reader: Reader, publication: Publication, hold: Hold, session: int, *, received: bool
+        self,
+        reader: PlannedReader,
+        publication: PlannedPublication,
+        hold: Hold,
+        session: int,
+        *,
+        received: bool,
     ) -> None:
         key = publication.key
         if hold.state == "committed":
@@ -246,7 +252,7 @@ class Ledger:
         elif hold.session == session and hold.state in ("with", "receiving", "received"):
             self.violate(f"{key} came to {reader.key} again, which still had it")
 
-    def _judge_order(self, reader: Reader, publication: Publication, smuid: str) -> None:
+    def _judge_order(self, reader: PlannedReader, publication: PlannedPublication, smuid: str) -> None:
         """By one path, what a site publishes to a topic comes in order, unless something was given back."""
         if self.scenario.shape != "tree" or publication.mode == "ONE" or not publication.guarantee:
             return
@@ -260,14 +266,14 @@ class Ledger:
             self.violate(f"{publication.key} came to {reader.key} after {before}, which was published later")
         self._last[lane] = number, publication.key
 
-    def _judge_one(self, reader: Reader, publication: Publication) -> None:
+    def _judge_one(self, reader: PlannedReader, publication: PlannedPublication) -> None:
         for other, hold in self.of_message[publication.key].items():
             if other != reader.key and hold.state in ("received", "committed"):
                 self.violate(
                     f"{publication.key} of mode ONE came to {reader.key}; {other} has {hold.state} it"
                 )
 
-    def _judge_group(self, reader: Reader, publication: Publication) -> None:
+    def _judge_group(self, reader: PlannedReader, publication: PlannedPublication) -> None:
         """Of a site, nobody else works on a message of its group: none that is surely in a hand."""
         for key, holds in self.of_message.items():
             other = self.publications[key]
@@ -280,7 +286,7 @@ class Ledger:
                 if is_here and owner != reader.key and hold.state == "received":
                     self.violate(f"{publication.key} came to {reader.key}; {owner} has {key} of its group")
 
-    def hold_is(self, reader: Reader, key: str, hold: Hold, state: HoldState) -> None:
+    def hold_is(self, reader: PlannedReader, key: str, hold: Hold, state: HoldState) -> None:
         """A subscription has said or heard something about a message."""
         told_late = state == "received" and hold.state in ("committing", "returning")
         if hold.state != "committed" and not told_late:
@@ -298,7 +304,7 @@ class Ledger:
             if others:
                 self.violate(f"{key} of mode ONE is committed by {reader.key} and by {', '.join(others)}")
 
-    def unsubscribing(self, reader: Reader, session: int) -> None:
+    def unsubscribing(self, reader: PlannedReader, session: int) -> None:
         """UNSUBSCRIBE was said: from now on what it had, or is on its way to it, may come to others.
 
         It hears of that with the answer, before which also comes what others may have finished by now.
@@ -309,7 +315,7 @@ class Ledger:
             if owner == reader.key and hold.state in ("with", "receiving", "received"):
                 hold.state = "returning"
 
-    def unsubscribed(self, reader: Reader) -> None:
+    def unsubscribed(self, reader: PlannedReader) -> None:
         """UNSUBSCRIBE was answered: what it had is for others."""
         self.ended.add(reader.key)
         self.note(f"{reader.key} unsubscribed")
@@ -317,12 +323,12 @@ class Ledger:
             if owner == reader.key and hold.state != "committed":
                 hold.state = "returned"
 
-    def leaves(self, reader: Reader) -> None:
+    def leaves(self, reader: PlannedReader) -> None:
         """Its client is gone for good; the subscription stays."""
         self.gone.add(reader.key)
         self.note(f"the client of {reader.key} is gone for good")
 
-    def session_ended(self, reader: Reader, session: int) -> None:
+    def session_ended(self, reader: PlannedReader, session: int) -> None:
         """What was with the subscriber is so no longer; what it had received stays its own."""
         for (owner, _), hold in self.holds.items():
             if owner == reader.key and hold.session == session and hold.state == "with":

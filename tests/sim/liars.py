@@ -26,7 +26,7 @@ from routing.peering.news import NewsVersion, SignedNews, SiteNews, Version, rea
 from tests.support.notary import NamedNotary
 
 if TYPE_CHECKING:
-    from tests.sim.site import Site
+    from tests.sim.site import SimulatedSite
     from tests.sim.world import World
 
 EVERY_S: Final = 1.0
@@ -61,7 +61,7 @@ class Liars:
                 else:
                     self._tell_wants(site, peer, read_statement(piece.statement))
 
-    def _tell(self, site: "Site", peer: str, news: SignedNews) -> None:
+    def _tell(self, site: "SimulatedSite", peer: str, news: SignedNews) -> None:
         chance = self._chance
         self._kept = [*self._kept, news][-KEPT:]
         lie = chance.choice(("forged", "changed", "of the listener", "old", "repeated"))
@@ -85,7 +85,7 @@ class Liars:
         if site.broker.federating._tell(peer, "news", told):
             self._world.ledger.note(f"{site.name} tells {peer} news of {said.site} that is {lie}")
 
-    def _tell_wants(self, site: "Site", peer: str, said: SiteNews) -> None:
+    def _tell_wants(self, site: "SimulatedSite", peer: str, said: SiteNews) -> None:
         assert site.broker is not None
         chance, wants = self._chance, site.broker.door.outlook.known_wants
         lie = chance.choice(("forged", "moved", "old", "repeated", "claimed", "kept back"))
@@ -99,7 +99,9 @@ class Liars:
         if told:
             self._world.ledger.note(f"{site.name} tells {peer} wants of {said.site} that are {lie}")
 
-    def _tell_buckets(self, site: "Site", peer: str, said: SiteNews, lie: str, wants: KnownWants) -> bool:
+    def _tell_buckets(
+        self, site: "SimulatedSite", peer: str, said: SiteNews, lie: str, wants: KnownWants
+    ) -> bool:
         assert site.broker is not None
         chance = self._chance
         here = [index for index in range(BUCKETS) if wants.bucket(said.site, index)]
@@ -125,7 +127,7 @@ class Liars:
         return site.broker.federating._tell(peer, "wants", forged)
 
 
-def _has(site: "Site", of: str, version: Version) -> bool:
+def _has(site: "SimulatedSite", of: str, version: Version) -> bool:
     """Whether a site has this news of another, or later: who has told it is not told it by anybody."""
     assert site.broker is not None
     known = site.broker.door.outlook.news.get(of)

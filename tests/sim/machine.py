@@ -25,7 +25,7 @@ from tests.sim.power import Power, broken_hop_files, loses_records
 
 WALL_BEGINS_S: Final = 1_795_000_000.0
 
-_machine: contextvars.ContextVar["Machine"] = contextvars.ContextVar("machine")
+_machine: contextvars.ContextVar["SimulatedMachine"] = contextvars.ContextVar("machine")
 
 
 class Gone(BaseException):
@@ -132,7 +132,7 @@ class SimHopLog(HopLog):
         self._finished.clear()
 
 
-class Machine:
+class SimulatedMachine:
     """What outlives a process of the site.
 
     Attributes:
@@ -262,7 +262,7 @@ async def run_sync(call: Callable[..., Any], *arguments: Any, **_options: object
 class SimClock:
     """The clocks of a machine, as `daemon.system.clock.SystemClock` reads them."""
 
-    def __init__(self, machine: Machine, mark: tuple[float, float, str, float]) -> None:
+    def __init__(self, machine: SimulatedMachine, mark: tuple[float, float, str, float]) -> None:
         site_time, wall_s, boot, up_s = mark
         self._machine = machine
         now_boot, now_up_s = machine.uptime()

@@ -47,12 +47,12 @@ class Path:
         return travel_s
 
 
-class End(trio.abc.Stream):
+class NetworkEnd(trio.abc.Stream):
     """One end of a connection; `other` is set by the network, which makes both."""
 
-    other: "End"
+    other: "NetworkEnd"
 
-    def __init__(self, network: "Network", own: str, peer: str) -> None:
+    def __init__(self, network: "SimulatedNetwork", own: str, peer: str) -> None:
         self.own = own
         self.peer = peer
         self._network = network
@@ -213,7 +213,7 @@ class End(trio.abc.Stream):
             await self._changed.wait()
 
 
-class Network:
+class SimulatedNetwork:
     """Paths between sites, and the connections over them.
 
     Attributes:
@@ -225,7 +225,7 @@ class Network:
         self.paths: dict[tuple[str, str], Path] = {}
         self._hosts: dict[str, tuple[SecuredHandler, trio.Nursery]] = {}
         self._powered: set[str] = set()
-        self._ends: list[End] = []
+        self._ends: list[NetworkEnd] = []
 
     def join(self, a: str, b: str, delay_s: float, jitter_s: float, loss: float) -> None:
         """There is a way between two sites."""
@@ -289,7 +289,7 @@ class Network:
             if {end.own, end.peer} == {a, b}:
                 end.break_at(trio.current_time() + self.chance.choice((0.0, self.chance.random())))
 
-    def _open_ends(self) -> list[End]:
+    def _open_ends(self) -> list[NetworkEnd]:
         self._ends = [end for end in self._ends if end.is_open or end.other.is_open]
         return [end for end in self._ends if end.is_open]
 
@@ -303,7 +303,7 @@ class Network:
         if target not in self._hosts:
             raise DialError("connection refused")
         handler, nursery = self._hosts[target]
-        ours, theirs = End(self, caller, target), End(self, target, caller)
+        ours, theirs = NetworkEnd(self, caller, target), NetworkEnd(self, target, caller)
         ours.other, theirs.other = theirs, ours
         self._open_ends()
         self._ends += [ours, theirs]
@@ -314,7 +314,7 @@ class Network:
 class _Transport:
     """Without TLS: who dials is believed to be who it says."""
 
-    def __init__(self, network: Network, name: str) -> None:
+    def __init__(self, network: SimulatedNetwork, name: str) -> None:
         self._network = network
         self._name = name
 

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 from routing.names import parse_smuid
 from tests.sim.ledger import Ledger
-from tests.sim.scenario import LONG_S, WHEN_QUIET, Publication
+from tests.sim.scenario import LONG_S, WHEN_QUIET, PlannedPublication
 
 if TYPE_CHECKING:
-    from tests.sim.site import Site
+    from tests.sim.site import SimulatedSite
 
 
-def owed(ledger: Ledger, sites: dict[str, "Site"], lost: Collection[str | tuple[str, str]]) -> Iterator[str]:
+def owed(
+    ledger: Ledger, sites: dict[str, "SimulatedSite"], lost: Collection[str | tuple[str, str]]
+) -> Iterator[str]:
     """Those that have not been, in words."""
     scenario = ledger.scenario
     if not scenario.name_destinations.issuperset(scenario.sites) or any(
@@ -37,7 +39,7 @@ def owed(ledger: Ledger, sites: dict[str, "Site"], lost: Collection[str | tuple[
             yield f"{key} ({smuid}) has no receipt, though all who are due have it and can say so"
 
 
-def _can_be_told(ledger: Ledger, publication: Publication, distances: dict[str, int]) -> bool:
+def _can_be_told(ledger: Ledger, publication: PlannedPublication, distances: dict[str, int]) -> bool:
     """Whether all that a message of mode ALL was due to have it; of mode ONE, the one that took it.
 
     `distances`: of the sites that can be reached.

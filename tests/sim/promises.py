@@ -9,18 +9,18 @@ from routing.message import MODES
 from routing.patterns import is_pattern
 from routing.peering.leaves import BUCKETS, read_bucket
 from tests.sim.balance import Facts
-from tests.sim.ledger import Ledger, Told
+from tests.sim.ledger import Ledger, PublicationFate
 from tests.sim.resting import Resting
-from tests.sim.scenario import LONG_S, TOPICS, WHEN_QUIET, Publication, Reader
+from tests.sim.scenario import LONG_S, TOPICS, WHEN_QUIET, PlannedPublication, PlannedReader
 from tests.sim.site import ACCOUNT
 from tests.support.wishes import takes
 
 if TYPE_CHECKING:
     from routing.federation.outlook import Outlook
-    from tests.sim.site import Site
+    from tests.sim.site import SimulatedSite
 
 
-def judge(ledger: Ledger, sites: dict[str, "Site"], facts: Facts) -> None:
+def judge(ledger: Ledger, sites: dict[str, "SimulatedSite"], facts: Facts) -> None:
     """Add to the ledger's violations."""
     for key, publication in ledger.publications.items():
         told = ledger.told[key]
@@ -46,7 +46,7 @@ def judge(ledger: Ledger, sites: dict[str, "Site"], facts: Facts) -> None:
         _judge_news(ledger, site, sites)
 
 
-def due_by_ways(ledger: Ledger, lost: Collection[str | tuple[str, str]]) -> list[tuple[str, Reader]]:
+def due_by_ways(ledger: Ledger, lost: Collection[str | tuple[str, str]]) -> list[tuple[str, PlannedReader]]:
     """Messages that a way within their depth, without what is lost, can bring to whom they are due."""
     out = []
     for key, publication in ledger.publications.items():
@@ -62,14 +62,14 @@ def due_by_ways(ledger: Ledger, lost: Collection[str | tuple[str, str]]) -> list
 
 
 def overdue(
-    ledger: Ledger, sites: dict[str, "Site"], lost: Collection[str | tuple[str, str]]
+    ledger: Ledger, sites: dict[str, "SimulatedSite"], lost: Collection[str | tuple[str, str]]
 ) -> Iterator[str]:
     """What of one owner waits at a site, and has a way without what is lost; in words."""
     routers = {name: site.broker._router for name, site in sites.items() if site.broker is not None}
     return Resting(ledger, lost).overdue(routers)
 
 
-def note_lost_deaths(ledger: Ledger, facts: Facts, publication: Publication, smuid: str) -> None:
+def note_lost_deaths(ledger: Ledger, facts: Facts, publication: PlannedPublication, smuid: str) -> None:
     """Where a log has lost something: the return that gives a message up is known by its number."""
     for reader in ledger.scenario.readers:
         hold = ledger.holds.get((reader.key, publication.key))
@@ -79,7 +79,7 @@ def note_lost_deaths(ledger: Ledger, facts: Facts, publication: Publication, smu
             facts.dead[smuid].add(_owner(reader))
 
 
-def _is_due(publication: Publication, reader: Reader) -> bool:
+def _is_due(publication: PlannedPublication, reader: PlannedReader) -> bool:
     """Whether a message is due to a subscription, whatever went wrong on the way."""
     if publication.removed_at is not None or reader.accepts == "ONE" or reader.ends_at is not None:
         return False
@@ -88,7 +88,7 @@ def _is_due(publication: Publication, reader: Reader) -> bool:
     return publication.timeout_s >= LONG_S
 
 
-def _judge_all(ledger: Ledger, facts: Facts, publication: Publication, smuid: str) -> None:
+def _judge_all(ledger: Ledger, facts: Facts, publication: PlannedPublication, smuid: str) -> None:
     for reader in ledger.scenario.readers:
         if not reader.takes(publication) or not ledger.in_ball(publication, reader):
             continue
@@ -103,7 +103,7 @@ def _judge_all(ledger: Ledger, facts: Facts, publication: Publication, smuid: st
             )
 
 
-def _judge_one(ledger: Ledger, facts: Facts, publication: Publication, smuid: str) -> None:
+def _judge_one(ledger: Ledger, facts: Facts, publication: PlannedPublication, smuid: str) -> None:
     committed, held = facts.committed[smuid], facts.held[smuid].total()
     if held > 1:
         ledger.violate(f"{publication.key} ({smuid}) of mode ONE has custodians {dict(facts.held[smuid])}")
@@ -120,7 +120,9 @@ def _judge_one(ledger: Ledger, facts: Facts, publication: Publication, smuid: st
         ledger.violate(f"{publication.key} ({smuid}) of mode ONE is nowhere: {dict(ends)}")
 
 
-def _judge_receipt(ledger: Ledger, facts: Facts, publication: Publication, told: Told, smuid: str) -> None:
+def _judge_receipt(
+    ledger: Ledger, facts: Facts, publication: PlannedPublication, told: PublicationFate, smuid: str
+) -> None:
     if publication.receipt == "NONE":
         if told.receipts:
             ledger.violate(f"{publication.key} has a receipt that nobody asked for")
@@ -156,7 +158,9 @@ def _judge_receipt(ledger: Ledger, facts: Facts, publication: Publication, told:
             ledger.violate(f"{who}, though all who were to have it do")
 
 
-def _judge_last(ledger: Ledger, facts: Facts, publication: Publication, told: Told, smuid: str) -> None:
+def _judge_last(
+    ledger: Ledger, facts: Facts, publication: PlannedPublication, told: PublicationFate, smuid: str
+) -> None:
     """While nothing fails a copy goes shortest ways, to each site once, and all of it is counted."""
     if publication.at != WHEN_QUIET:
         return
@@ -185,7 +189,9 @@ def _judge_last(ledger: Ledger, facts: Facts, publication: Publication, told: To
             ledger.violate(f"{who} was sent to {site}, which is on no shortest way to anybody who wants it")
 
 
-def _judge_state(ledger: Ledger, facts: Facts, publication: Publication, told: Told, smuid: str) -> None:
+def _judge_state(
+    ledger: Ledger, facts: Facts, publication: PlannedPublication, told: PublicationFate, smuid: str
+) -> None:
     held = facts.held[smuid]
     if told.removed and held:
         ledger.violate(f"{publication.key} ({smuid}) is removed, and held by {dict(held)}")
@@ -210,7 +216,7 @@ def _judge_commits(ledger: Ledger, facts: Facts) -> None:
             ledger.violate(f"{smuid} of mode ONE was committed by {', '.join(committed)}")
 
 
-def _judge_store(ledger: Ledger, site: "Site") -> None:
+def _judge_store(ledger: Ledger, site: "SimulatedSite") -> None:
     """What the store would restore is what the site holds."""
     assert site.broker is not None
     assert site.store is not None
@@ -222,7 +228,7 @@ def _judge_store(ledger: Ledger, site: "Site") -> None:
         )
 
 
-def _judge_news(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None:
+def _judge_news(ledger: Ledger, site: "SimulatedSite", sites: dict[str, "SimulatedSite"]) -> None:
     """It has the latest of every site, on disk, too; and each says of itself what is so."""
     assert site.broker is not None
     assert site.store is not None
@@ -250,7 +256,7 @@ def says_its_links(outlook: "Outlook", name: str) -> bool:
     return said is not None and {link.peer: link.up for link in said.statement.links} == up
 
 
-def _judge_wants(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None:
+def _judge_wants(ledger: Ledger, site: "SimulatedSite", sites: dict[str, "SimulatedSite"]) -> None:
     """It knows what every other site wants, and who is attached, no more and no less, on disk, too."""
     assert site.broker is not None
     assert site.store is not None
@@ -288,12 +294,12 @@ def _judge_wants(ledger: Ledger, site: "Site", sites: dict[str, "Site"]) -> None
         ledger.violate(f"{site.name} has other wants of sites in its store than it knows")
 
 
-def _is_attended(site: "Site", topic: str) -> bool:
+def _is_attended(site: "SimulatedSite", topic: str) -> bool:
     assert site.broker is not None
     return site.broker._router.view.is_attended(topic)
 
 
-def _wanted_by(site: "Site") -> set[tuple[str, str]]:
+def _wanted_by(site: "SimulatedSite") -> set[tuple[str, str]]:
     """The modes and topics, or patterns, that a site wants."""
     assert site.broker is not None
     interest = site.broker._router.federation.interest
@@ -306,5 +312,5 @@ def _wanting(wanted: Mapping[str, Collection[tuple[str, str]]], mode: str, topic
     }
 
 
-def _owner(reader: Reader) -> str:
+def _owner(reader: PlannedReader) -> str:
     return f"{ACCOUNT}:{reader.channel}@{reader.site}"

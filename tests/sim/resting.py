@@ -26,10 +26,10 @@ from routing.names import parse_address
 from routing.queue import GUARANTEED, ONE, Entry
 from routing.router import Router
 from tests.sim.ledger import Ledger
-from tests.sim.scenario import Reader
+from tests.sim.scenario import PlannedReader
 
 
-class Held(msgspec.Struct):
+class RestingMessage(msgspec.Struct):
     """A message at a site, in nobody's hand.
 
     Attributes:
@@ -81,7 +81,7 @@ class Resting:
                 if why := self._why_overdue(held):
                     yield f"{held.name} {why}"
 
-    def _waiting(self, site: str, router: Router) -> Iterator[Held]:
+    def _waiting(self, site: str, router: Router) -> Iterator[RestingMessage]:
         """What nobody has in hand at a site."""
         federation, in_hand = router.federation, _in_hand(router)
         for entry in router._state.entries.values():
@@ -89,7 +89,7 @@ class Resting:
                 continue
             smuid = entry.smuid(site)
             key = self._keys.get(smuid, entry.topic.name)
-            held = Held(site, f"{key} ({smuid})", *self._takers(entry, key))
+            held = RestingMessage(site, f"{key} ({smuid})", *self._takers(entry, key))
             if (copy := federation.outlook.copies.get(entry.id)) is not None:
                 held.depth, held.hops, held.handed_to = copy.depth, copy.hops, copy.custody_to
                 held.told = federation.interest.told(want_of(entry.topic, "ONE"))
@@ -108,7 +108,7 @@ class Resting:
             {reader.site for reader in readers if reader.leaves_at is not None},
         )
 
-    def _why_overdue(self, held: Held) -> str | None:
+    def _why_overdue(self, held: RestingMessage) -> str | None:
         """What is wrong with it; None where it may rest."""
         if held.handed_to:
             answers = held.handed_to in self._peers(held.site)
@@ -127,7 +127,7 @@ class Resting:
         by = ", ".join(f"{peer} ({1 + distance})" for peer, distance in ways.items())
         return f"waits at {held.site} with depth {held.depth}, and has a way by {by}"
 
-    def _ways(self, held: Held, takers: Collection[str]) -> dict[str, int]:
+    def _ways(self, held: RestingMessage, takers: Collection[str]) -> dict[str, int]:
         """The peers by which it can come to one of these; links from each to the nearest."""
         ways = {}
         for peer in self._peers(held.site):
@@ -137,7 +137,7 @@ class Resting:
                 ways[peer] = nearest
         return ways
 
-    def _waits_for_told(self, held: Held, ways: Mapping[str, int]) -> bool:
+    def _waits_for_told(self, held: RestingMessage, ways: Mapping[str, int]) -> bool:
         """Whether all ways lead back, and a peer that is out of reach has told that it is a nearer one."""
         if not ways.keys() <= set(held.hops):
             return False
@@ -152,7 +152,7 @@ class Resting:
         return {other for other, distance in distances.items() if distance == 1}
 
 
-def takes_one(reader: Reader) -> bool:
+def takes_one(reader: PlannedReader) -> bool:
     """Whether a subscription takes messages of mode ONE until the end."""
     return reader.accepts != "ALL" and reader.ends_at is None
 

@@ -26,7 +26,7 @@ WHEN_QUIET: Final = math.inf
 WHEN_LOST: Final = 1e9
 """When a message is published for which some ways are lost for good, as the sites beside them know."""
 
-Profile = Literal["all", "ways"]
+ScenarioProfile = Literal["all", "ways"]
 """`ways`: most have many sites and circles, and lose some of them for good."""
 
 Shape = Literal["tree", "ring", "clique", "bridged cliques", "random"]
@@ -60,7 +60,7 @@ class Link(msgspec.Struct, frozen=True):
     flood: bool
 
 
-class Reader(msgspec.Struct, frozen=True):
+class PlannedReader(msgspec.Struct, frozen=True):
     """A durable subscription, and how its client behaves.
 
     Attributes:
@@ -92,12 +92,12 @@ class Reader(msgspec.Struct, frozen=True):
         """Names it in the trace."""
         return f"{self.channel}@{self.site}"
 
-    def takes(self, publication: "Publication") -> bool:
+    def takes(self, publication: "PlannedPublication") -> bool:
         """Whether a message is of its topic, or of one of its pattern."""
         return takes(self.topic, publication.topic)
 
 
-class Publication(msgspec.Struct, frozen=True):
+class PlannedPublication(msgspec.Struct, frozen=True):
     """A message, and when and where it is published.
 
     Attributes:
@@ -130,7 +130,7 @@ class Publication(msgspec.Struct, frozen=True):
         return distance is not None and (self.depth == -1 or distance <= self.depth)
 
 
-class Fault(msgspec.Struct, frozen=True):
+class PlannedFault(msgspec.Struct, frozen=True):
     """Something goes wrong at `a` (and `b`, of a link) for a while; `amount` depends on the kind."""
 
     at: float
@@ -157,9 +157,9 @@ class Scenario(msgspec.Struct, frozen=True):
     shape: Shape
     sites: list[str]
     links: list[Link]
-    readers: list[Reader]
-    publications: list[Publication]
-    faults: list[Fault]
+    readers: list[PlannedReader]
+    publications: list[PlannedPublication]
+    faults: list[PlannedFault]
     lasts_s: float
     max_deliveries: int
     queue_messages_max: int
@@ -176,7 +176,7 @@ class Scenario(msgspec.Struct, frozen=True):
         return fewest <= len(self.sites) <= most and len(self.links) >= len(self.sites)
 
     @property
-    def losses(self) -> list[Fault]:
+    def losses(self) -> list[PlannedFault]:
         """What is lost for good."""
         return [fault for fault in self.faults if fault.kind in ("dies", "blackhole")]
 

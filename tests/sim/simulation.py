@@ -14,7 +14,7 @@ from tests.sim import virtual
 from tests.sim.drawing import draw
 from tests.sim.ledger import Ledger
 from tests.sim.power import Power
-from tests.sim.scenario import SITES_MAX, Profile, Scenario
+from tests.sim.scenario import SITES_MAX, Scenario, ScenarioProfile
 from tests.sim.site import clean
 from tests.sim.world import World
 
@@ -41,7 +41,7 @@ class Outcome(msgspec.Struct):
 
 
 def simulate(
-    seed: int, *, sites_max: int = SITES_MAX, profile: Profile = "all", keep: Path | None = None
+    seed: int, *, sites_max: int = SITES_MAX, profile: ScenarioProfile = "all", keep: Path | None = None
 ) -> Outcome:
     """Run a seed to its end; `sites_max` and `profile` make it another one.
 

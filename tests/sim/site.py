@@ -18,8 +18,8 @@ from daemon.store.store import Store
 from daemon.system.private_files import sync_directory, write_new
 from routing.quotas import Quotas
 from routing.rights import EVERYTHING, RightsTable
-from tests.sim.machine import Gone, Machine, SimClock, SimHopLog
-from tests.sim.network import Network
+from tests.sim.machine import Gone, SimClock, SimHopLog, SimulatedMachine
+from tests.sim.network import SimulatedNetwork
 from tests.sim.scenario import QUEUE_MESSAGES_MAX
 from tests.support.new_store import empty_store
 from tests.support.notary import NamedNotary
@@ -48,7 +48,7 @@ class Everyone:
         return self.rights.subscribable(account, pattern)
 
 
-class Site:
+class SimulatedSite:
     """A site that can be started, stopped, killed and started again.
 
     Attributes:
@@ -59,13 +59,13 @@ class Site:
     def __init__(
         self,
         name: str,
-        machine: Machine,
-        network: Network,
+        machine: SimulatedMachine,
+        network: SimulatedNetwork,
         peers: Iterable[PeerEntry],
         links: LinkSettings,
         queues: QueueSettings,
         chance: random.Random,
-        clients: Callable[["Site"], Awaitable[None]],
+        clients: Callable[["SimulatedSite"], Awaitable[None]],
         without: tuple[str, ...],
         in_news: tuple[str, ...],
     ) -> None:

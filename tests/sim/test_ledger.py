@@ -8,19 +8,21 @@ from tests.sim.balance import CROSSINGS_USUAL_MAX, Facts, to_and_fro
 from tests.sim.drawing import draw
 from tests.sim.ledger import Ledger
 from tests.sim.promises import judge, note_lost_deaths
-from tests.sim.scenario import Reader
+from tests.sim.scenario import PlannedReader
 
 SCENARIO = draw(1151)
 MESSAGE = next(one for one in SCENARIO.publications if one.mode == "ONE" and one.depth == -1)
 FIRST, SECOND = (
-    Reader(MESSAGE.site, channel, MESSAGE.topic, "BOTH", 1, 1.0, 0.0, None, 0.0, 0.0, acknowledges_all=False)
+    PlannedReader(
+        MESSAGE.site, channel, MESSAGE.topic, "BOTH", 1, 1.0, 0.0, None, 0.0, 0.0, acknowledges_all=False
+    )
     for channel in ("a", "b")
 )
 
 SMUID = f"{MESSAGE.site}/01a1ee569747-1-1"
 
 
-def _deliver(ledger: Ledger, reader: Reader, *, received: bool = False, session: int = 1) -> None:
+def _deliver(ledger: Ledger, reader: PlannedReader, *, received: bool = False, session: int = 1) -> None:
     ledger.delivered(reader, MESSAGE.key, SMUID, session, received=received, acknowledge=True)
 
 

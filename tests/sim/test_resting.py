@@ -10,29 +10,29 @@ from tests.routing.federation.test_destinations import know_all
 from tests.sim.drawing import draw
 from tests.sim.ledger import Ledger
 from tests.sim.resting import Resting
-from tests.sim.scenario import Link, Reader
-from tests.support.sites import IN_NEWS, Federation
+from tests.sim.scenario import Link, PlannedReader
+from tests.support.sites import IN_NEWS, RouterFederation
 from tests.support.wants import after
 
 SQUARE = {("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")}
 ACCOUNT = "x:reader@c"
 
 
-def square(*, older: Collection[str] = (), features: tuple[str, ...] = IN_NEWS) -> Federation:
-    sites = Federation(SQUARE, older=older)
+def square(*, older: Collection[str] = (), features: tuple[str, ...] = IN_NEWS) -> RouterFederation:
+    sites = RouterFederation(SQUARE, older=older)
     know_all(sites, features)
     return sites
 
 
 def overdue(
-    sites: Federation, *lost: str | tuple[str, str], topic: str = "t", left: str = "", silent: str = ""
+    sites: RouterFederation, *lost: str | tuple[str, str], topic: str = "t", left: str = "", silent: str = ""
 ) -> list[str]:
     """What is said of the one message of these sites, which somebody takes at c, as the judge knows.
 
     And subscriptions at the sites that are `left`; those that are `silent` do not say who is attached.
     """
     links = [Link(*pair, 0.01, 0.0, 0.0, flood=False) for pair in sorted(SQUARE)]
-    reader = Reader("c", "r", "t", "ONE", 1, 1.0, 0.0, None, 0.0, 0.0, acknowledges_all=False)
+    reader = PlannedReader("c", "r", "t", "ONE", 1, 1.0, 0.0, None, 0.0, 0.0, acknowledges_all=False)
     others = [msgspec.structs.replace(reader, site=site, leaves_at=0.0) for site in left]
     drawn = draw(1)
     message = msgspec.structs.replace(drawn.publications[0], topic="t", mode="ONE")
@@ -52,7 +52,7 @@ def overdue(
     return list(Resting(ledger, lost).overdue(there))
 
 
-def waiting(depth: int) -> Federation:
+def waiting(depth: int) -> RouterFederation:
     """One waits at a, as no site has said that somebody takes it."""
     sites = square()
     sites.publish("a", depth=depth, delivery="ONE")

@@ -5,7 +5,7 @@ import msgspec
 from tests.sim.drawing import LAST, LOSSES_MAX, SPREADS_S, WHILE_LOST, draw
 from tests.sim.ledger import Ledger
 from tests.sim.promises import due_by_ways
-from tests.sim.scenario import WHEN_LOST, WHEN_QUIET, Link, Reader, Scenario
+from tests.sim.scenario import WHEN_LOST, WHEN_QUIET, Link, PlannedReader, Scenario
 
 RING = ("a", "b", "c", "d", "e")
 
@@ -15,7 +15,7 @@ def ring(depth: int) -> Scenario:
     drawn = draw(1)
     pairs = zip(RING, RING[1:] + RING[:1], strict=True)
     links = [Link(min(pair), max(pair), 0.01, 0.0, 0.0, flood=False) for pair in pairs]
-    reader = Reader("c", "r", "t", "BOTH", 1, 1.0, 0.0, None, 0.0, 0.0, acknowledges_all=False)
+    reader = PlannedReader("c", "r", "t", "BOTH", 1, 1.0, 0.0, None, 0.0, 0.0, acknowledges_all=False)
     message = next(one for one in drawn.publications if one.guarantee)
     message = msgspec.structs.replace(
         message, site="a", topic="t", mode="ALL", depth=depth, timeout_s=None, removed_at=None

@@ -13,16 +13,16 @@ from daemon.settings import LinkSettings, QueueSettings
 from routing.peering.news import ATTACHED, DESTINATIONS
 from routing.peering.wants import WANTS_FROM_NEWS
 from tests.sim import balance, machine, promises
-from tests.sim.clients import Clients
+from tests.sim.clients import SimulatedClients
 from tests.sim.faults import Faults
 from tests.sim.ledger import Ledger
 from tests.sim.liars import Liars
-from tests.sim.machine import Machine
-from tests.sim.network import Network
+from tests.sim.machine import SimulatedMachine
+from tests.sim.network import SimulatedNetwork
 from tests.sim.owed import owed
 from tests.sim.power import Power
 from tests.sim.scenario import WHEN_QUIET, Scenario
-from tests.sim.site import Site
+from tests.sim.site import SimulatedSite
 
 LINKED_WITHIN_S: Final = 120.0
 QUIET_WITHIN_S: Final = 100.0
@@ -48,22 +48,22 @@ class World:
         self.scenario = scenario
         self._power = power
         self.ledger = Ledger(scenario, trio.current_time)
-        self.network = Network(random.Random(f"network {scenario.seed}"))
-        self.clients = Clients(self.ledger, random.Random(f"clients {scenario.seed}"))
+        self.network = SimulatedNetwork(random.Random(f"network {scenario.seed}"))
+        self.clients = SimulatedClients(self.ledger, random.Random(f"clients {scenario.seed}"))
         for link in scenario.links:
             self.network.join(link.a, link.b, link.delay_s, link.jitter_s, link.loss)
         self.lost: set[str | tuple[str, str]] = set()  # sites and links, until all is healed
         self.sites = {name: self._site(name, directory) for name in scenario.sites}
 
-    def _site(self, name: str, directory: Path) -> Site:
+    def _site(self, name: str, directory: Path) -> SimulatedSite:
         peers = []
         for link in self.scenario.links:
             if name in (link.a, link.b):
                 other = link.b if link.a == name else link.a
                 peers.append(PeerEntry(name=other, address=f"{other}:1", flood=link.flood))
-        return Site(
+        return SimulatedSite(
             name,
-            Machine(
+            SimulatedMachine(
                 name, directory / name, random.Random(f"machine {name} {self.scenario.seed}"), self._power
             ),
             self.network,

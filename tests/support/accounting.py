@@ -12,7 +12,7 @@ from routing.hops import HopRecord
 BEGINS = ("published", "received")
 
 
-class Account(msgspec.Struct):
+class CopyTally(msgspec.Struct):
     """What the logs say.
 
     Attributes:
@@ -34,18 +34,18 @@ class Account(msgspec.Struct):
     events: Counter[str] = msgspec.field(default_factory=Counter)
 
 
-def account(state_directories: Iterable[Path]) -> Account:
+def account(state_directories: Iterable[Path]) -> CopyTally:
     """Read the logs of sites, which must be closed: each copy has exactly one end.
 
     One that has ended and comes again, for other sites, is a copy once more, for peers alone.
     """
-    found = Account()
+    found = CopyTally()
     for directory in state_directories:
         _read(directory, found)
     return found
 
 
-def _read(directory: Path, found: Account) -> None:
+def _read(directory: Path, found: CopyTally) -> None:
     reader = HopLogReader(directory / "hops")
     records = list(reader.records())
     if reader.unread != type(reader.unread)():
@@ -61,7 +61,7 @@ def _read(directory: Path, found: Account) -> None:
             found.held.append(f"{smuid} at {directory.parent.name}")
 
 
-def _take(record: HopRecord, open_copies: Counter[str], found: Account) -> None:
+def _take(record: HopRecord, open_copies: Counter[str], found: CopyTally) -> None:
     found.events[record.event] += 1
     where = f"{record.smuid} at {record.server}"
     goes_on_anew = record.event == "depth" and not open_copies[record.smuid]

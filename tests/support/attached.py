@@ -1,10 +1,10 @@
-"""Sites of a `Federation` at which somebody is attached to a subscription, or nobody, and what they hold."""
+"""Sites of a `RouterFederation` where somebody or nobody is attached to a subscription; what they hold."""
 
 from collections.abc import Collection
 from typing import Any
 
 from routing.subscription import Consumer
-from tests.support.sites import IN_NEWS, Federation
+from tests.support.sites import IN_NEWS, RouterFederation
 from tests.support.wants import after
 
 LINE = {("alpha", "beta"), ("beta", "gamma")}
@@ -18,15 +18,15 @@ def begun(
     features: tuple[str, ...] = IN_NEWS,
     old: Collection[str] = (),
     older: Collection[str] = (),
-) -> Federation:
+) -> RouterFederation:
     """Sites that know the links and wants of all that tell them."""
-    sites = Federation(links, seed, old=old, older=older)
+    sites = RouterFederation(links, seed, old=old, older=older)
     sites.begin_news(features)
     after(sites)
     return sites
 
 
-def leaves(sites: Federation, site: str, consumer: Consumer, *, lost: bool = False) -> None:
+def leaves(sites: RouterFederation, site: str, consumer: Consumer, *, lost: bool = False) -> None:
     """A session ends; durable subscriptions stay."""
     router = sites.routers[site]
     router.subscribing.close(sites.now, consumer, lost=lost)
@@ -36,17 +36,19 @@ def leaves(sites: Federation, site: str, consumer: Consumer, *, lost: bool = Fal
     sites.take(site)
 
 
-def left(sites: Federation, site: str, topic: str = "t", channel: str = "night", **options: Any) -> None:
+def left(
+    sites: RouterFederation, site: str, topic: str = "t", channel: str = "night", **options: Any
+) -> None:
     """A durable subscription to which nobody is attached."""
     leaves(sites, site, sites.subscribe(site, topic, channel, **options))
 
 
-def publish_for_one(sites: Federation, site: str, name: str = "m", **headers: Any) -> None:
+def publish_for_one(sites: RouterFederation, site: str, name: str = "m", **headers: Any) -> None:
     """A message of mode ONE that may go anywhere."""
     sites.publish(site, name, depth=-1, delivery="ONE", **headers)
 
 
-def where(sites: Federation, topic: str = "t") -> list[str]:
+def where(sites: RouterFederation, topic: str = "t") -> list[str]:
     """The sites that hold a copy."""
     return [
         name

@@ -62,7 +62,7 @@ _IN_NAMESPACES: Final = ("unshare", "--mount", "--pid", "--uts", "--ipc", "--net
 _DYING_WITH_US: Final = ("setpriv", "--pdeathsig", "KILL")
 
 
-class Machine:
+class BootedMachine:
     """One that has booted."""
 
     def __init__(self, process_1: int) -> None:
@@ -126,7 +126,7 @@ def can_boot() -> bool:
 
 
 @contextmanager
-def booted(folder: Path) -> Iterator[Machine]:
+def booted(folder: Path) -> Iterator[BootedMachine]:
     """A machine that runs until the end of the block; it is mounted below `folder`, an empty one."""
     script = folder / "boot"
     script.write_text(_BOOT)
@@ -140,7 +140,7 @@ def booted(folder: Path) -> Iterator[Machine]:
             stderr=console,
         )
     try:
-        machine = Machine(_child(process.pid))
+        machine = BootedMachine(_child(process.pid))
         machine.comes_to('test "$(cat /proc/1/comm)" = systemd && systemctl is-active --quiet basic.target')
         yield machine
     finally:

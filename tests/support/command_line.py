@@ -11,7 +11,7 @@ from tests.support.process import ROOT, inherited
 COMMANDS = "[smqpd.commands]\npub = plugins.smqp.commands:pub\nsub = plugins.smqp.commands:sub\n"
 
 
-class Result:
+class CommandResult:
     def __init__(self, process: subprocess.CompletedProcess[bytes]) -> None:
         self.exit_code = process.returncode
         self.out = process.stdout
@@ -40,8 +40,8 @@ class CommandLine:
         """The command for a shell, in which it is started anew."""
         return shlex.join([sys.executable, *self.arguments(*words)])
 
-    async def __call__(self, *words: str, stdin: bytes = b"", stdout: int | None = None) -> Result:
+    async def __call__(self, *words: str, stdin: bytes = b"", stdout: int | None = None) -> CommandResult:
         """Run to the end; what it prints is in the result, unless `stdout` takes that."""
-        return Result(
+        return CommandResult(
             await forked.run(self.arguments(*words), env=self.environment, stdin=stdin, stdout=stdout)
         )

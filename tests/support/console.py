@@ -35,7 +35,7 @@ BEFORE: Final = re.compile(r".* (link with \S+ is up .*|connections_max is \d+, 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-class Step(msgspec.Struct):
+class ShownCommand(msgspec.Struct):
     """One command, and the output it is shown with."""
 
     command: str
@@ -46,14 +46,14 @@ class MismatchError(AssertionError):
     """An example does not do what the document shows."""
 
 
-def steps(markdown: str) -> list[Step]:
+def steps(markdown: str) -> list[ShownCommand]:
     """The commands of all console blocks, in order."""
-    found: list[Step] = []
+    found: list[ShownCommand] = []
     for block in _BLOCK.findall(markdown):
         begins = len(found)
         for line in block.splitlines():
             if line.startswith("$ "):
-                found.append(Step(line[2:], []))
+                found.append(ShownCommand(line[2:], []))
             elif line.startswith("> ") and len(found) > begins and not found[-1].output:
                 found[-1].command += "\n" + line[2:]
             elif len(found) > begins:
@@ -91,7 +91,7 @@ def _ended_after(seconds: float, process: subprocess.Popen[str]) -> Iterator[Non
         timer.join()
 
 
-class Session:
+class ShellSession:
     """One document's shell, in `directory`; `close` it to end what runs in the background."""
 
     def __init__(self, directory: Path, patience_s: float = PATIENCE_S) -> None:
@@ -107,7 +107,7 @@ class Session:
             "PATH": path, "HOME": str(directory), "COLUMNS": "100", "LC_ALL": "C.UTF-8", "NO_COLOR": "1",
         }  # fmt: skip
 
-    def run(self, step: Step) -> None:
+    def run(self, step: ShownCommand) -> None:
         """Do what a reader would do. Raises MismatchError."""
         command = step.command.replace(PORT, self._port)
         expected = [line.replace(PORT, self._port) for line in step.output]

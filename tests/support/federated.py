@@ -20,7 +20,7 @@ from routing.message import Message, Section
 from routing.peering.news import ATTACHED, DESTINATIONS
 from routing.queue import DELAYED
 from tests.support.broker_of_ada import broker_of_ada
-from tests.support.links import Network
+from tests.support.links import MemoryNetwork
 from tests.support.notary import NamedNotary
 from tests.support.patience import PATIENCE_S
 
@@ -184,7 +184,7 @@ class FederatedSite:
 
 @asynccontextmanager
 async def federated_site(
-    network: Network,
+    network: MemoryNetwork,
     directory: Path,
     name: str,
     peers: Iterable[str],
@@ -223,7 +223,7 @@ class Sites:
     def __init__(
         self, directory: Path, links: dict[str, list[str]], nursery: trio.Nursery, features: tuple[str, ...]
     ) -> None:
-        self.network = Network()
+        self.network = MemoryNetwork()
         self._directory = directory
         self._links = links
         self._features = features

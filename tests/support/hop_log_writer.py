@@ -12,7 +12,7 @@ SERVER: Final = "alpha.example:7200"
 SETTINGS: Final = HopSettings()
 
 
-class Clock:
+class MovedClock:
     """A wall clock that stands until it is moved."""
 
     def __init__(self) -> None:

@@ -65,7 +65,7 @@ class LinkWire:
         return close
 
 
-class Network:
+class MemoryNetwork:
     """Sites in memory; a peer's address is `NAME:1`. What `names` says is what its certificate would."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class Network:
 
 
 class _MemoryTransport:
-    def __init__(self, network: Network, name: str, certified: str) -> None:
+    def __init__(self, network: MemoryNetwork, name: str, certified: str) -> None:
         self._network = network
         self._name = name
         self._certified = certified
@@ -259,7 +259,7 @@ def copy(origin: str, topic: str, body: bytes = b"x", **fields: object) -> Trans
 
 @asynccontextmanager
 async def site(
-    network: Network,
+    network: MemoryNetwork,
     name: str,
     peers: Iterable[PeerEntry],
     *,
@@ -419,7 +419,7 @@ class Puppet:
 
 
 @asynccontextmanager
-async def puppet(network: Network, name: str, target: str) -> AsyncIterator[Puppet]:
+async def puppet(network: MemoryNetwork, name: str, target: str) -> AsyncIterator[Puppet]:
     """Connect to a site as `name`, and read until the end of the block."""
     stream, _ = await network.connect(name, target, name)
     async with trio.open_nursery() as nursery:

@@ -13,11 +13,11 @@ from routing.queue import COMMITTED_STATES, GROUPED, GUARANTEED, RECEIPT, Entry,
 from routing.restore import Restore, StoredMark, readable
 from routing.subscription import Pattern
 
-Mark = tuple[int, int]
-StoredSubscription = tuple[str, str, SubscribeOptions, int, float, dict[str, int] | None]
+ModelMark = tuple[int, int]
+ModelSubscription = tuple[str, str, SubscribeOptions, int, float, dict[str, int] | None]
 
 
-class StoredMessage(msgspec.Struct):
+class ModelMessage(msgspec.Struct):
     """What the index needs of a message."""
 
     id: int
@@ -38,11 +38,11 @@ class ModelStore:
     """Applies each decision at once; `committed` is a copy to come back to."""
 
     def __init__(self) -> None:
-        self.messages: dict[int, tuple[StoredMessage, Message]] = {}
-        self.marks: dict[Mark, StoredMark] = {}
+        self.messages: dict[int, tuple[ModelMessage, Message]] = {}
+        self.marks: dict[ModelMark, StoredMark] = {}
         self.topics: dict[str, tuple[DeliveryMode | None, float | None]] = {}
         self.annotations: dict[tuple[str, str], str] = {}
-        self.subscriptions: dict[int, StoredSubscription] = {}
+        self.subscriptions: dict[int, ModelSubscription] = {}
         self.publications: list[tuple[str, str, str, float]] = []
 
     def committed(self) -> "ModelStore":
@@ -53,7 +53,7 @@ class ModelStore:
         """One decision; those that are no matter of the store change nothing."""
         match decision:
             case d.StoreMessage(entry=entry, message=message, receipt_due=receipt_due):
-                index = StoredMessage(
+                index = ModelMessage(
                     entry.id,
                     entry.topic.name,
                     entry.origin,

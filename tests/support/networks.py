@@ -24,7 +24,7 @@ import trio
 
 from tests.support.ports import free_port
 
-Pair = tuple[str, str]
+SitePair = tuple[str, str]
 
 LINK_PORT: Final = 721
 _NAMESPACES: Final = Path("/run/netns")
@@ -68,7 +68,7 @@ class Namespaces:
 
     kind = "network namespaces"
 
-    def __init__(self, sites: Iterable[str], pairs: Iterable[Pair]) -> None:
+    def __init__(self, sites: Iterable[str], pairs: Iterable[SitePair]) -> None:
         self._prefix = f"smqpd-{secrets.token_hex(3)}-"
         self._sites = list(sites)
         self._pairs = [_pair(*pair) for pair in pairs]
@@ -184,10 +184,10 @@ class Proxies(Loopback):
 
     kind = "a cutting proxy on loopback"
 
-    def __init__(self, sites: Iterable[str], pairs: Iterable[Pair]) -> None:
+    def __init__(self, sites: Iterable[str], pairs: Iterable[SitePair]) -> None:
         super().__init__(sites)
         self._pairs = [_pair(*pair) for pair in pairs]
-        self._relays: dict[Pair, str] = {}
+        self._relays: dict[SitePair, str] = {}
         self._open = {pair: trio.Event() for pair in self._pairs}
         for opened in self._open.values():
             opened.set()
@@ -213,7 +213,7 @@ class Proxies(Loopback):
                 self._relays[site, other] = f"127.0.0.1:{listener.socket.getsockname()[1]}"
                 nursery.start_soon(trio.serve_listeners, relay, [listener])
 
-    def _relay(self, pair: Pair, port: int) -> Callable[[trio.SocketStream], Awaitable[None]]:
+    def _relay(self, pair: SitePair, port: int) -> Callable[[trio.SocketStream], Awaitable[None]]:
         async def relay(near: trio.SocketStream) -> None:
             await self._open[pair].wait()
             with contextlib.suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
@@ -225,7 +225,7 @@ class Proxies(Loopback):
 
         return relay
 
-    async def _pump(self, pair: Pair, source: trio.SocketStream, target: trio.SocketStream) -> None:
+    async def _pump(self, pair: SitePair, source: trio.SocketStream, target: trio.SocketStream) -> None:
         with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while data := await source.receive_some():
                 await self._open[pair].wait()
@@ -252,7 +252,7 @@ def may_make_namespaces() -> bool:
 
 @asynccontextmanager
 async def cut_network(
-    sites: Iterable[str], pairs: Iterable[Pair], *, namespaces: bool | None = None
+    sites: Iterable[str], pairs: Iterable[SitePair], *, namespaces: bool | None = None
 ) -> AsyncIterator[CutNetwork]:
     """A network that lasts as long as the block; `namespaces` None: where they can be made."""
     if may_make_namespaces() if namespaces is None else namespaces:
@@ -270,7 +270,7 @@ async def cut_network(
         nursery.cancel_scope.cancel()
 
 
-def _pair(a: str, b: str) -> Pair:
+def _pair(a: str, b: str) -> SitePair:
     return (a, b) if a < b else (b, a)
 
 

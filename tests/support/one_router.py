@@ -1,6 +1,6 @@
 """One site's router without disk or network: tests say what comes in and read what each client is told.
 
-A `Site` carries decisions out as the broker does: what is to be stored first, then the effects. Time
+A `RouterSite` carries decisions out as the broker does: what is to be stored first, then the effects. Time
 stands until `wait`.
 """
 
@@ -54,7 +54,7 @@ class Got(msgspec.Struct, frozen=True):
     message: Message
 
 
-class Told(msgspec.Struct, frozen=True):
+class HopLogRecord(msgspec.Struct, frozen=True):
     """A record of the hop log."""
 
     event: str
@@ -68,10 +68,10 @@ class Told(msgspec.Struct, frozen=True):
     receipt: str
 
 
-class Done:
+class PendingRequest:
     """A request that may take a while; true once it has been answered."""
 
-    def __init__(self, client: "Client", request: int) -> None:
+    def __init__(self, client: "RouterClient", request: int) -> None:
         self._client = client
         self._request = request
 
@@ -79,10 +79,10 @@ class Done:
         return self._request in self._client.answers
 
 
-class Client:
+class RouterClient:
     """One session of an account and channel."""
 
-    def __init__(self, site: "Site", account: str, channel: str) -> None:
+    def __init__(self, site: "RouterSite", account: str, channel: str) -> None:
         self.site = site
         self.address = make_address(account, channel, SERVER)
         self.consumer: Consumer = Consumer(self, account, channel)
@@ -122,7 +122,7 @@ class Client:
         site.settle()
         return ""
 
-    def subscribe(self, topic: str, **options: Any) -> "Client":
+    def subscribe(self, topic: str, **options: Any) -> "RouterClient":
         """Subscribe, and consume from it here."""
         request = self._request()
         self.site.router.subscribing.subscribe(
@@ -168,17 +168,17 @@ class Client:
         self.site.router.topics.remove(self.site.now, self.consumer, topic, smuid, request)
         self._answer(request)
 
-    def purge(self, topic: str) -> "Done":
+    def purge(self, topic: str) -> "PendingRequest":
         request = self._request()
         self.site.router.topics.purge(self.site.now, self.consumer, topic, request)
         self.site.settle()
-        return Done(self, request)
+        return PendingRequest(self, request)
 
-    def delete(self, topic: str) -> "Done":
+    def delete(self, topic: str) -> "PendingRequest":
         request = self._request()
         self.site.router.topics.delete(self.site.now, self.consumer, topic, request)
         self.site.settle()
-        return Done(self, request)
+        return PendingRequest(self, request)
 
     def set_delivery(self, topic: str, mode: Any) -> None:
         request = self._request()
@@ -247,7 +247,7 @@ class Client:
                 self.detached.append((target.name, reason))
 
 
-class Site:
+class RouterSite:
     """A router, its store, and what it wrote to the hop log."""
 
     def __init__(self, rights: SubscribeRights = EVERYBODY, **settings: Any) -> None:
@@ -257,14 +257,14 @@ class Site:
         self.boot = 1
         self.store = ModelStore()
         self.bodies: dict[int, Message] = {}
-        self.told: list[Told] = []
+        self.told: list[HopLogRecord] = []
         self.router = self._router()
 
     def _router(self) -> Router:
         return Router(SERVER, self.boot, self.settings, lambda: int(self.now * 1000), rights=self.rights)
 
-    def login(self, account: str, channel: str = "desk") -> Client:
-        return Client(self, account, channel)
+    def login(self, account: str, channel: str = "desk") -> RouterClient:
+        return RouterClient(self, account, channel)
 
     def settle(self) -> None:
         """Carry out what the router has decided, as the broker does."""
@@ -290,7 +290,7 @@ class Site:
                     assert not any(getattr(decision, field) for field in NOT_OF_A_DELIVERY)
                 told = self.bodies.get(entry.id)
                 self.told.append(
-                    Told(
+                    HopLogRecord(
                         decision.event,
                         told.sections[0].body.decode() if told else "",
                         entry.smuid(SERVER),

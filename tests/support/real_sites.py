@@ -20,7 +20,7 @@ from plugins.smqp.client import Client, session
 from plugins.smqp.connection import ConnectionLost
 from tests.support.keys import CERTIFICATE_DAYS, write_keys, write_trust
 from tests.support.made_site import made_site
-from tests.support.networks import CutNetwork, HostNetwork, Pair, cut_network
+from tests.support.networks import CutNetwork, HostNetwork, SitePair, cut_network
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
 from tests.support.process import BECOMES, Daemon, daemon
@@ -198,7 +198,7 @@ class RealSites:
     def __init__(
         self,
         directory: Path,
-        pairs: list[Pair],
+        pairs: list[SitePair],
         network: HostNetwork,
         probe_timeout_s: float = PROBE_TIMEOUT_S,
     ) -> None:
@@ -243,7 +243,7 @@ class CutSites(RealSites):
     """Sites whose links can be cut."""
 
     def __init__(
-        self, directory: Path, pairs: list[Pair], network: CutNetwork, probe_timeout_s: float
+        self, directory: Path, pairs: list[SitePair], network: CutNetwork, probe_timeout_s: float
     ) -> None:
         super().__init__(directory, pairs, network, probe_timeout_s)
         self.network = network
@@ -252,7 +252,7 @@ class CutSites(RealSites):
 @asynccontextmanager
 async def real_sites(
     directory: Path,
-    pairs: Iterable[Pair],
+    pairs: Iterable[SitePair],
     *,
     namespaces: bool | None = None,
     environment: dict[str, dict[str, str]] | None = None,

@@ -59,7 +59,7 @@ class ObservedRouter(Router):
         """Set by the machine."""
 
 
-class Held(msgspec.Struct):
+class InHand(msgspec.Struct):
     """A message that a client has in hand."""
 
     id: int
@@ -74,7 +74,7 @@ class ObservedClient:
         self.machine = machine
         self.address = make_address(account, "desk", SERVER)
         self.consumer: Consumer = Consumer(self, account, "desk")
-        self.hand: dict[int, Held] = {}
+        self.hand: dict[int, InHand] = {}
         self.is_open = True
         self.void_until: dict[int, int] = {}
 
@@ -165,7 +165,7 @@ class ObservedSite(RuleBasedStateMachine):
                 if not entry.flags & ONE:
                     in_hand = [h for h in in_hand if h.subscription.id == subscription.id]
                 assert not in_hand, "two have it"
-                client.hand[number] = Held(entry.id, subscription, lock.received)
+                client.hand[number] = InHand(entry.id, subscription, lock.received)
             case d.Withdraw(consumer=consumer, number=number):
                 consumer.handle.hand.pop(number, None)
             case d.Detach(consumer=consumer, target=target, name=name):

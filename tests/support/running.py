@@ -17,7 +17,7 @@ from tests.support.passwords import cheap_hash
 from tests.support.ports import free_port
 
 
-class RunningSite(Operator):
+class SiteProcess(Operator):
     """A site with the account eve, and its operator."""
 
     def __init__(self, directory: Path) -> None:

@@ -54,7 +54,7 @@ SETTINGS = RouterSettings(
 )
 
 
-class Federation:
+class RouterFederation:
     """Sites by name; what is under way between them is carried by `settle`, in an order drawn from the seed.
 
     Attributes:

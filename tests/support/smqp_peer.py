@@ -42,7 +42,7 @@ async def serve_connection(site: BrokerSite, stream: trio.abc.Stream, remote: st
         nursery.cancel_scope.cancel()
 
 
-class Peer:
+class SmqpPeer:
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.stream = stream
         self.reader = FrameReader(frame_limits(Limits(message_bytes_max=2**30, unfinished_bytes_max=2**31)))
@@ -82,12 +82,12 @@ async def connected(
     login: str | None = "ada/desk",
     *,
     pair: Callable[[], tuple[Any, Any]] = trio.testing.memory_stream_pair,
-) -> AsyncIterator[Peer]:
+) -> AsyncIterator[SmqpPeer]:
     """A peer that has logged in, or is greeted where `login` is None, until the block ends."""
     ours, theirs = pair()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve_connection, site, theirs, REMOTE)
-        peer = Peer(ours)
+        peer = SmqpPeer(ours)
         if login is not None:
             await peer.log_in(login)
         yield peer

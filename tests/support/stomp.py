@@ -95,11 +95,11 @@ class StompClient:
         await self.ask("SUBSCRIBE", {"id": id, "destination": destination, **named})
 
 
-Connect = Callable[..., Any]
+ConnectStomp = Callable[..., Any]
 
 
 @asynccontextmanager
-async def stomp_server(site: BrokerSite, settings: StompSettings) -> AsyncIterator[Connect]:
+async def stomp_server(site: BrokerSite, settings: StompSettings) -> AsyncIterator[ConnectStomp]:
     """Serve STOMP over in-memory streams: what is yielded makes a client, not yet logged in.
 
     Its arguments: the version, `pair` for another kind of stream, and `websocket` for a client that has

@@ -15,13 +15,13 @@ from routing.peering.copies import PeerRules
 from routing.peering.news import DESTINATIONS
 from routing.queue import GUARANTEED
 from routing.router import Router
-from tests.support.sites import SETTINGS, Federation
+from tests.support.sites import SETTINGS, RouterFederation
 
 NO_CLOCK = (0.0, 0.0, "", 0.0)
 
 
-class StoredFederation(Federation):
-    """As `Federation`; what a router decides is on disk before anybody hears of it.
+class StoredFederation(RouterFederation):
+    """As `RouterFederation`; what a router decides is on disk before anybody hears of it.
 
     Attributes:
         features: what each site says in its news that it knows; () for one that names no destinations.

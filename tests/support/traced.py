@@ -12,7 +12,7 @@ NOW_US = 1_763_900_000_000_000
 
 
 @dataclass
-class Traced:
+class TracedLogs:
     spark: Any
     plan: Plan
     logs: Path

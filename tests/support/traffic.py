@@ -50,7 +50,7 @@ class Publisher:
         """Publish until `stop`, and take receipts until cancelled."""
         async with trio.open_nursery() as nursery:
             topic = f"admin:{self.channel}@{self.site.name}"
-            nursery.start_soon(Reader(self.site, topic, self.channel, self._take_receipt).run)
+            nursery.start_soon(CommittingReader(self.site, topic, self.channel, self._take_receipt).run)
             while not self._enough:
                 await _connected(self.site, self.channel, self._publish)
             self._ended.set()
@@ -75,7 +75,7 @@ class Publisher:
         self.receipts[cmuid][message.smuid] = message.sections[0].body.decode()
 
 
-class Reader:
+class CommittingReader:
     """A subscription of a channel of its own.
 
     Attributes:

@@ -18,11 +18,11 @@ import trio
 
 from daemon.control.client import Question, ask
 from daemon.operating.federation import KnownSite, Route, links_between
-from tests.support.accounting import Account, account
-from tests.support.networks import Pair
+from tests.support.accounting import CopyTally, account
+from tests.support.networks import SitePair
 from tests.support.patience import PATIENCE_S
 from tests.support.real_sites import PROBE_TIMEOUT_S, CutSites, RealSite, real_sites
-from tests.support.traffic import Publisher, Reader
+from tests.support.traffic import CommittingReader, Publisher
 
 PAIRS: Final = [("alpha", "beta"), ("beta", "gamma"), ("alpha", "gamma"), ("gamma", "delta")]
 
@@ -36,11 +36,13 @@ class Trial:
 
     def __init__(self, sites: CutSites, pause_s: float) -> None:
         self.sites = sites
-        self.account = Account()
+        self.account = CopyTally()
         self.weather = Publisher(sites["alpha"], "weather", "ALL", pause_s)
         self.jobs = Publisher(sites["delta"], "jobs", "ONE", pause_s)
-        self.readers = [Reader(sites[name], "weather", "reader") for name in ("beta", "gamma", "delta")]
-        self.workers = [Reader(sites[name], "jobs", "worker") for name in ("alpha", "beta")]
+        self.readers = [
+            CommittingReader(sites[name], "weather", "reader") for name in ("beta", "gamma", "delta")
+        ]
+        self.workers = [CommittingReader(sites[name], "jobs", "worker") for name in ("alpha", "beta")]
 
     @property
     def published(self) -> int:
@@ -123,7 +125,7 @@ class Trial:
         return wrong
 
 
-def _committed(found: Account, reader: Reader) -> set[str]:
+def _committed(found: CopyTally, reader: CommittingReader) -> set[str]:
     owner = f"admin:{reader.channel}@{reader.site.name}"
     return {smuid for (subscription, smuid) in found.commits if subscription == owner}
 
@@ -153,7 +155,7 @@ async def destined(site: RealSite, topic: str, destinations: dict[str, str]) -> 
             await trio.sleep(0.05)
 
 
-async def known(site: RealSite, pairs: Iterable[Pair]) -> None:
+async def known(site: RealSite, pairs: Iterable[SitePair]) -> None:
     """Wait until a site knows that all these links are up, and no others."""
     expected = {(min(pair), max(pair), True) for pair in pairs}
     with trio.fail_after(PATIENCE_S):

@@ -1,20 +1,20 @@
-"""What sites of a `Federation` want, how far from them they believe that to be, and whose word they take."""
+"""What sites of a `RouterFederation` want, how far off they believe it to be, and whose word they take."""
 
 from routing.peering.wants import Want
-from tests.support.sites import IN_NEWS, Federation
+from tests.support.sites import IN_NEWS, RouterFederation
 
 SPACING_S = 3.0
 """After which a site may say anything again."""
 
 
-def after(sites: Federation, seconds: float = SPACING_S) -> None:
+def after(sites: RouterFederation, seconds: float = SPACING_S) -> None:
     """All that is under way is carried, before so much time passes and after it."""
     sites.settle()
     sites.pass_time(seconds)
     sites.settle()
 
 
-def ticked(sites: Federation, seconds: float = SPACING_S) -> None:
+def ticked(sites: RouterFederation, seconds: float = SPACING_S) -> None:
     """So much later, and no minute is over."""
     sites.now += seconds
     for name, router in sites.routers.items():
@@ -22,23 +22,23 @@ def ticked(sites: Federation, seconds: float = SPACING_S) -> None:
         sites.take(name)
 
 
-def unsubscribe(sites: Federation, site: str, topic: str = "t", channel: str = "c") -> None:
+def unsubscribe(sites: RouterFederation, site: str, topic: str = "t", channel: str = "c") -> None:
     router = sites.routers[site]
     router.subscribing.unsubscribe(sites.now, sites.consumer(site, channel), topic, "", None)
     router.timing.tick(sites.now)
     sites.take(site)
 
 
-def distances(sites: Federation, site: str, want: Want = ("ALL", "t")) -> dict[str, int]:
+def distances(sites: RouterFederation, site: str, want: Want = ("ALL", "t")) -> dict[str, int]:
     return dict(sites.routers[site].federation.outlook.distances(want))
 
 
-def told_besides_news(sites: Federation) -> set[str]:
+def told_besides_news(sites: RouterFederation) -> set[str]:
     """What peers have been told besides news, and not been told to be gone."""
     return {want[1] for router in sites.routers.values() for want in router.federation.interest.heard}
 
 
-def trust_all_but(sites: Federation, site: str, *distrusted: str) -> None:
+def trust_all_but(sites: RouterFederation, site: str, *distrusted: str) -> None:
     """From now on a site takes the word of all others but these."""
     notary = sites.notaries[site]
     notary.distrusted.clear()

@@ -6,7 +6,7 @@ from routing.subscription import Subscription
 
 
 @dataclass(frozen=True)
-class Wish:
+class SubscriptionWish:
     """A subscription: what is it to, whose is it, by what name, and does it take mode ALL?"""
 
     id: int
@@ -24,12 +24,12 @@ class Wishes:
     """The subscriptions of a site."""
 
     def __init__(self) -> None:
-        self._wishes: dict[int, Wish] = {}
+        self._wishes: dict[int, SubscriptionWish] = {}
 
     def begin(self, subscription: Subscription) -> None:
         options = subscription.options
         name = subscription.target.name
-        self._wishes[subscription.id] = Wish(
+        self._wishes[subscription.id] = SubscriptionWish(
             subscription.id, name, subscription.owner, options.name, options.accepts != "ONE"
         )
 
@@ -42,7 +42,7 @@ class Wishes:
 
     def due(self, topic: str) -> set[int]:
         """To whom a message of mode ALL is due: to one of each account, channel and name."""
-        first: dict[tuple[str, str], Wish] = {}
+        first: dict[tuple[str, str], SubscriptionWish] = {}
         for wish in sorted(self._wishes.values(), key=lambda wish: (wish.target != topic, wish.id)):
             if wish.accepts_all and wish.takes(topic):
                 first.setdefault((wish.owner, wish.name), wish)

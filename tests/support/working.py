@@ -1,4 +1,4 @@
-"""Sites of a `Federation` at which workers come and go, and where the jobs that they take have to rest.
+"""Sites of a `RouterFederation` at which workers come and go, and where the jobs that they take have to rest.
 
 A job is a message of mode ONE to the topic `t`.
 """
@@ -16,7 +16,7 @@ from routing.peering.copies import Arrival, PeerRules, onward
 from routing.peering.decisions import Send
 from routing.subscription import Consumer
 from tests.support.attached import leaves
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 from tests.support.wants import ticked
 
 TOPIC = "t"
@@ -36,8 +36,8 @@ class JobTaker(msgspec.Struct):
         return self.consumer is not None
 
 
-class WorkingFederation(Federation):
-    """As `Federation`; a worker is known by site and channel, and has one subscription.
+class WorkingFederation(RouterFederation):
+    """As `RouterFederation`; a worker is known by site and channel, and has one subscription.
 
     Attributes:
         all_links: up or down, in order.

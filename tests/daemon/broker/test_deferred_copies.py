@@ -14,7 +14,7 @@ from daemon.settings import QueueSettings, StoreSettings
 from routing.message import Message, Section
 from routing.peering.copies import Arrival, UnitId
 from tests.support.federated import FederatedSite, federated_site
-from tests.support.links import Network
+from tests.support.links import MemoryNetwork
 from tests.support.patience import PATIENCE_S
 
 FULL_AT = 3
@@ -23,7 +23,7 @@ MESSAGES = 10
 
 @asynccontextmanager
 async def pair(directory: Path) -> AsyncIterator[tuple[FederatedSite, FederatedSite]]:
-    network = Network()
+    network = MemoryNetwork()
     async with (
         federated_site(network, directory, "alpha", ["beta"]) as alpha,
         federated_site(network, directory, "beta", ["alpha"]) as beta,
@@ -112,7 +112,7 @@ async def test_the_time_that_a_copy_waits_is_counted_down(tmp_path: Path) -> Non
 
 
 async def test_what_waits_outlives_the_link_and_comes_once(tmp_path: Path) -> None:
-    network = Network()
+    network = MemoryNetwork()
     async with (
         federated_site(network, tmp_path, "alpha", ["beta"]) as alpha,
         federated_site(network, tmp_path, "beta", ["alpha"]) as beta,
@@ -138,7 +138,7 @@ async def test_what_waits_outlives_the_link_and_comes_once(tmp_path: Path) -> No
 
 
 async def test_two_full_sites_take_what_they_have_for_each_other(tmp_path: Path) -> None:
-    network = Network()
+    network = MemoryNetwork()
     async with (
         federated_site(network, tmp_path, "alpha", ["beta"]) as alpha,
         federated_site(network, tmp_path, "beta", ["alpha"]) as beta,

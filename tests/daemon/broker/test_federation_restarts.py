@@ -13,7 +13,7 @@ from routing.message import Message, Section
 from routing.peering.copies import Arrival
 from routing.peering.news import DESTINATIONS
 from tests.support.federated import CHAIN, PAIR, STAR, federated_site, sites
-from tests.support.links import Network
+from tests.support.links import MemoryNetwork
 from tests.support.patience import PATIENCE_S
 
 
@@ -193,10 +193,10 @@ async def test_after_a_restart_only_the_peer_that_was_asked_answers_for_its_part
     tmp_path: Path,
 ) -> None:
     peers, rules = ["beta", "gamma"], {"beta": {"flood": True}}
-    async with federated_site(Network(), tmp_path, "alpha", peers, rules=rules) as alpha:
+    async with federated_site(MemoryNetwork(), tmp_path, "alpha", peers, rules=rules) as alpha:
         publisher = await alpha.client("publisher")
         await publisher.publish("weather", "rain", depth=1, receipt="ALL")
-    async with federated_site(Network(), tmp_path, "alpha", peers, rules=rules) as alpha:
+    async with federated_site(MemoryNetwork(), tmp_path, "alpha", peers, rules=rules) as alpha:
         router = alpha.broker._router
         [(question, asked)] = router._state.asked_of.items()
         assert asked == "beta"

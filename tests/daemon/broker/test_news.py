@@ -16,7 +16,7 @@ from routing.peering.leaves import NumberedBucket
 from routing.peering.news import SignedNews, Version
 from routing.peering.wants import PATTERNS
 from tests.support.federated import FederatedSite, federated_site
-from tests.support.links import Network
+from tests.support.links import MemoryNetwork
 from tests.support.notary import said, wanted
 from tests.support.patience import PATIENCE_S
 
@@ -50,7 +50,7 @@ async def agree(*sites: FederatedSite) -> None:
 
 
 async def test_what_is_known_of_a_site_outlives_a_restart_and_needs_no_link(tmp_path: Path) -> None:
-    network = Network()
+    network = MemoryNetwork()
     async with (
         federated_site(network, tmp_path, "alpha", ["beta"]) as alpha,
         federated_site(network, tmp_path, "beta", ["alpha", "gamma"]) as beta,
@@ -69,7 +69,7 @@ def who_wants(site: FederatedSite, topic: str) -> set[str] | None:
 
 
 async def test_who_wants_what_outlives_a_restart_and_needs_no_link(tmp_path: Path) -> None:
-    network = Network()
+    network = MemoryNetwork()
     async with (
         federated_site(network, tmp_path, "alpha", ["beta"]) as alpha,
         federated_site(network, tmp_path, "beta", ["alpha", "gamma"]),
@@ -90,7 +90,7 @@ async def test_who_wants_what_outlives_a_restart_and_needs_no_link(tmp_path: Pat
 async def test_wants_that_a_site_has_not_signed_are_refused_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    network = Network()
+    network = MemoryNetwork()
     async with (
         federated_site(network, tmp_path, "alpha", ["beta"]) as alpha,
         federated_site(network, tmp_path, "beta", ["alpha"]) as beta,
@@ -115,7 +115,7 @@ async def test_wants_that_a_site_has_not_signed_are_refused_and_logged(
 async def test_a_site_whose_store_is_that_of_a_backup_is_believed_as_soon_as_it_speaks(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    network = Network()
+    network = MemoryNetwork()
     async with federated_site(network, tmp_path, "beta", ["alpha"]) as beta:
         async with federated_site(network, tmp_path, "alpha", ["beta"]) as alpha:
             await agree(alpha, beta)
@@ -137,7 +137,7 @@ async def test_a_site_whose_store_is_that_of_a_backup_is_believed_as_soon_as_it_
 async def test_what_is_forged_is_refused_at_both_ends_and_the_link_lives(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    network = Network()
+    network = MemoryNetwork()
     async with (
         federated_site(network, tmp_path, "alpha", ["beta"]) as alpha,
         federated_site(network, tmp_path, "beta", ["alpha"]) as beta,
@@ -167,7 +167,7 @@ async def test_what_is_forged_is_refused_at_both_ends_and_the_link_lives(
 
 
 async def test_a_peer_of_an_earlier_version_is_told_no_news_and_brings_none(tmp_path: Path) -> None:
-    network = Network()
+    network = MemoryNetwork()
     async with (
         federated_site(network, tmp_path, "alpha", ["beta", "old"]) as alpha,
         federated_site(network, tmp_path, "beta", ["alpha"]) as beta,

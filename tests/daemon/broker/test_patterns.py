@@ -12,7 +12,7 @@ from routing.errors import Refusal
 from routing.federation.enquiry import FEATURES
 from tests.support.broker import virtual_site
 from tests.support.federated import federated_site
-from tests.support.links import Network
+from tests.support.links import MemoryNetwork
 
 
 async def test_a_subscription_to_a_pattern_and_what_waits_for_it_survive_a_kill(
@@ -110,7 +110,7 @@ async def test_a_pattern_without_any_topic_that_the_account_may_have_is_refused(
 
 
 async def test_a_peer_of_an_earlier_version_is_told_the_topics_that_there_are(tmp_path: Path) -> None:
-    network = Network()
+    network = MemoryNetwork()
     async with (
         federated_site(network, tmp_path, "alpha", ["beta"], features=FEATURES) as old,
         federated_site(network, tmp_path, "beta", ["alpha"]) as new,

@@ -10,15 +10,15 @@ from plugins.smqp.connection import ConnectionLost
 from routing.errors import Refusal
 from routing.options import SubscribeOptions
 from tests.support.process import daemon
-from tests.support.running import RunningSite, message
+from tests.support.running import SiteProcess, message
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> RunningSite:
-    return RunningSite(tmp_path / "site")
+def site(tmp_path: Path) -> SiteProcess:
+    return SiteProcess(tmp_path / "site")
 
 
-async def test_an_account_is_added_and_removed_by_a_program(site: RunningSite) -> None:
+async def test_an_account_is_added_and_removed_by_a_program(site: SiteProcess) -> None:
     code, out, _ = await site.command("account", "add", "ada", "--publish", "w.#", "--generate", "--json")
     assert code == 0
     made = json.loads(out)
@@ -32,7 +32,7 @@ async def test_an_account_is_added_and_removed_by_a_program(site: RunningSite) -
     assert (await site.command("account", "remove", "ada", "--yes"))[0] == FAILED
 
 
-async def test_who_is_removed_is_logged_out(site: RunningSite) -> None:
+async def test_who_is_removed_is_logged_out(site: SiteProcess) -> None:
     async with daemon(site.config), site.eve() as eve:
         await eve.publish("weather", message(b"rain"))
         assert await site.printed("account", "remove", "eve", "--yes") == (
@@ -43,7 +43,7 @@ async def test_who_is_removed_is_logged_out(site: RunningSite) -> None:
 
 
 async def test_with_an_account_its_subscriptions_go_and_with_one_that_is_disabled_they_stay(
-    site: RunningSite,
+    site: SiteProcess,
 ) -> None:
     async with daemon(site.config):
         async with site.eve() as eve:
@@ -54,7 +54,7 @@ async def test_with_an_account_its_subscriptions_go_and_with_one_that_is_disable
         assert (await site.command("topic", "show", "weather"))[0] == FAILED
 
 
-async def test_a_token_is_printed_once_listed_and_revoked(site: RunningSite) -> None:
+async def test_a_token_is_printed_once_listed_and_revoked(site: SiteProcess) -> None:
     out = await site.printed("account", "token", "add", "eve", "grafana", "--expires", "30")
     token = out.partition("Token: ")[2].partition("\n")[0]
     assert token.startswith("smqpd_")
@@ -82,14 +82,14 @@ async def test_a_token_is_printed_once_listed_and_revoked(site: RunningSite) -> 
     ],
 )
 async def test_a_token_that_cannot_be_is_refused(
-    site: RunningSite, words: tuple[str, ...], code: int, said: str
+    site: SiteProcess, words: tuple[str, ...], code: int, said: str
 ) -> None:
     ended, _, err = await site.command("account", "token", "add", *words)
     assert (ended, said in err) == (code, True), err
 
 
 @pytest.mark.parametrize("runs", [True, False])
-async def test_whether_an_account_may_is_told_with_the_reason(site: RunningSite, runs: bool) -> None:
+async def test_whether_an_account_may_is_told_with_the_reason(site: SiteProcess, runs: bool) -> None:
     await site.command("account", "add", "ada", "--publish", "weather.#", "--generate")
 
     async def ask_all() -> None:
@@ -121,7 +121,7 @@ async def test_whether_an_account_may_is_told_with_the_reason(site: RunningSite,
         await ask_all()
 
 
-async def test_what_an_account_may_use_is_set_and_what_it_uses_is_shown(site: RunningSite) -> None:
+async def test_what_an_account_may_use_is_set_and_what_it_uses_is_shown(site: SiteProcess) -> None:
     code, out, err = await site.command("account", "quotas", "eve", "--held-messages", "2", "--sessions", "1")
     assert (code, err) == (
         0,

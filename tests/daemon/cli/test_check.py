@@ -12,7 +12,7 @@ from daemon.certificates.authority import Authority
 from daemon.control.client import short_path
 from tests.support.keys import write_keys
 from tests.support.process import daemon
-from tests.support.running import RunningSite, message
+from tests.support.running import SiteProcess, message
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
 
@@ -20,11 +20,11 @@ PERFORMANCE = r"'[^']+'=[0-9.]+(s|B|%|c)?(;[0-9.]*:?;[0-9.]*:?;0)?"
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> RunningSite:
-    return RunningSite(tmp_path / "site")
+def site(tmp_path: Path) -> SiteProcess:
+    return SiteProcess(tmp_path / "site")
 
 
-async def checked(site: RunningSite, *words: str) -> tuple[int, str]:
+async def checked(site: SiteProcess, *words: str) -> tuple[int, str]:
     """The exit code, and what stands before the performance data."""
     code, out, _ = await site.command("check", *words)
     text, bar, data = out.rstrip("\n").partition(" | ")
@@ -34,7 +34,7 @@ async def checked(site: RunningSite, *words: str) -> tuple[int, str]:
     return code, text.partition(" - ")[2]
 
 
-async def test_a_site_that_does_not_run_is_critical_and_wrong_usage_unknown(site: RunningSite) -> None:
+async def test_a_site_that_does_not_run_is_critical_and_wrong_usage_unknown(site: SiteProcess) -> None:
     for check in ("site", "links", "store", "clock"):
         code, text = await checked(site, check)
         assert (code, text.startswith("no daemon answers in ")) == (CRITICAL, True)
@@ -45,7 +45,7 @@ async def test_a_site_that_does_not_run_is_critical_and_wrong_usage_unknown(site
     assert (await checked(site, "certificates"))[0] == UNKNOWN
 
 
-async def test_a_site_that_hangs_is_critical_in_time(site: RunningSite) -> None:
+async def test_a_site_that_hangs_is_critical_in_time(site: SiteProcess) -> None:
     state = site.config.parent / "state"
     with socket.socket(socket.AF_UNIX) as hanging:
         with short_path(state) as path:
@@ -56,7 +56,7 @@ async def test_a_site_that_hangs_is_critical_in_time(site: RunningSite) -> None:
             assert (code, text) == (CRITICAL, f"no daemon answers in {state}: it takes longer than 0.2 s")
 
 
-async def test_a_site_that_runs_well_is_ok(site: RunningSite) -> None:
+async def test_a_site_that_runs_well_is_ok(site: SiteProcess) -> None:
     async with daemon(site.config):
         code, text = await checked(site, "site")
         assert (code, re.sub("runs for .*: ", "runs: ", text)) == (
@@ -72,7 +72,7 @@ async def test_a_site_that_runs_well_is_ok(site: RunningSite) -> None:
         assert (shown["level"], shown["measured"][1]["label"]) == ("OK", "held")
 
 
-async def test_what_is_held_without_a_guarantee_counts_too(site: RunningSite) -> None:
+async def test_what_is_held_without_a_guarantee_counts_too(site: SiteProcess) -> None:
     async with daemon(site.config), site.eve() as eve:
         for guarantee in (True, False, False):
             await eve.publish("work", message(b"x", delivery="ONE", guarantee=guarantee))
@@ -82,7 +82,7 @@ async def test_what_is_held_without_a_guarantee_counts_too(site: RunningSite) ->
         assert {each["label"]: each["value"] for each in measured}["held_guaranteed"] == 1
 
 
-async def test_a_topic_is_judged_by_depth_age_and_who_consumes(site: RunningSite) -> None:
+async def test_a_topic_is_judged_by_depth_age_and_who_consumes(site: SiteProcess) -> None:
     async with daemon(site.config), site.eve() as eve:
         assert await checked(site, "topic", "work") == (OK, "nothing is known of work")
         for _ in range(3):
@@ -103,7 +103,7 @@ async def test_a_topic_is_judged_by_depth_age_and_who_consumes(site: RunningSite
         assert (await checked(site, "topic", "worc"))[1] == "nothing is known of worc"
 
 
-async def test_certificates_are_judged_by_the_days_that_are_left(site: RunningSite, tmp_path: Path) -> None:
+async def test_certificates_are_judged_by_the_days_that_are_left(site: SiteProcess, tmp_path: Path) -> None:
     authority = Authority.create(tmp_path / "ca", "test", 3650, datetime.now(UTC) - timedelta(days=1))
     write_keys(authority, "alpha.example", site.config.parent / "keys", datetime.now(UTC), 20)
     code, text = await checked(site, "certificates")
@@ -112,7 +112,7 @@ async def test_certificates_are_judged_by_the_days_that_are_left(site: RunningSi
     assert (await checked(site, "certificates", "-w", "10", "-c", "5"))[0] == OK
 
 
-async def test_a_link_that_is_down_is_critical_after_a_while(site: RunningSite, tmp_path: Path) -> None:
+async def test_a_link_that_is_down_is_critical_after_a_while(site: SiteProcess, tmp_path: Path) -> None:
     authority = Authority.create(tmp_path / "ca", "test", 3650, datetime.now(UTC) - timedelta(days=1))
     write_keys(authority, "alpha.example", site.config.parent / "keys", datetime.now(UTC), 100)
     assert (await site.command("peer", "add", "beta.example", "127.0.0.1:9"))[0] == 0

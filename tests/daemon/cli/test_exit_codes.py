@@ -8,7 +8,7 @@ import pytest
 
 from daemon.terminal.failure import FAILED, REFUSED, USAGE
 from tests.support.process import daemon
-from tests.support.running import RunningSite, message
+from tests.support.running import SiteProcess, message
 
 SMUID = "alpha.example/01a2058d01b6-1-1"
 
@@ -69,11 +69,11 @@ NO_SMUIDS = ("bad", "alpha.example/1-1", "x y/01a2058d01b6-1-1", "\x1b[31m")
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> RunningSite:
-    return RunningSite(tmp_path / "site")
+def site(tmp_path: Path) -> SiteProcess:
+    return SiteProcess(tmp_path / "site")
 
 
-async def code(site: RunningSite, command: str, placeholder: str, given: str) -> int:
+async def code(site: SiteProcess, command: str, placeholder: str, given: str) -> int:
     """Of a command in which one word is what the user gives."""
     ended, out, why = await site.command(
         *(given if word == placeholder else word for word in command.split())
@@ -83,7 +83,7 @@ async def code(site: RunningSite, command: str, placeholder: str, given: str) ->
     return ended
 
 
-async def test_a_topic_that_is_unknown_or_none(site: RunningSite) -> None:
+async def test_a_topic_that_is_unknown_or_none(site: SiteProcess) -> None:
     async with daemon(site.config) as running:
         for command, expected in GIVEN_A_TOPIC.items():
             assert await code(site, command, "TOPIC", "nowhere") == expected, command
@@ -101,7 +101,7 @@ async def test_a_topic_that_is_unknown_or_none(site: RunningSite) -> None:
         assert "deleted" not in running.log
 
 
-async def test_a_topic_without_dead_letters_is_not_unknown(site: RunningSite) -> None:
+async def test_a_topic_without_dead_letters_is_not_unknown(site: SiteProcess) -> None:
     async with daemon(site.config), site.eve() as eve:
         await eve.publish("work", message(b"x", delivery="ONE"))
         assert await site.printed("dead", "list", "work") == "work has no dead letters.\n"
@@ -116,7 +116,7 @@ async def test_a_topic_without_dead_letters_is_not_unknown(site: RunningSite) ->
         assert await site.printed("topic", "browse", "work") == "It holds nothing.\n"
 
 
-async def test_an_account_that_is_unknown_or_none(site: RunningSite) -> None:
+async def test_an_account_that_is_unknown_or_none(site: SiteProcess) -> None:
     async with daemon(site.config):
         for command, expected in GIVEN_AN_ACCOUNT.items():
             assert await code(site, command, "NAME", "ghost") == expected, command
@@ -129,7 +129,7 @@ async def test_an_account_that_is_unknown_or_none(site: RunningSite) -> None:
         assert json.loads(await site.printed("sessions", "--account", "eve", "--json")) == []
 
 
-async def test_a_message_that_is_unknown_or_none(site: RunningSite) -> None:
+async def test_a_message_that_is_unknown_or_none(site: SiteProcess) -> None:
     async with daemon(site.config), site.eve() as eve:
         await eve.publish("work", message(b"x", delivery="ONE"))
         for command in GIVEN_A_SMUID:
@@ -138,7 +138,7 @@ async def test_a_message_that_is_unknown_or_none(site: RunningSite) -> None:
                 assert await code(site, command, "SMUID", smuid) == USAGE, (command, smuid)
 
 
-async def test_a_session_or_a_peer_that_is_unknown_or_none(site: RunningSite) -> None:
+async def test_a_session_or_a_peer_that_is_unknown_or_none(site: SiteProcess) -> None:
     async with daemon(site.config):
         assert await code(site, "session close ID", "ID", "99") == FAILED
         for id in ("0", "-1", "abc"):

@@ -6,7 +6,7 @@ import pytest
 
 from daemon.terminal.figures import bytes_shown, duration_shown, exactly, rate_shown
 from tests.support.process import daemon
-from tests.support.running import RunningSite
+from tests.support.running import SiteProcess
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_was_set_is_shown_with_all_its_digits() -> None:
 
 
 async def test_quotas_are_told_as_they_were_set(tmp_path: Path) -> None:
-    site = RunningSite(tmp_path / "site")
+    site = SiteProcess(tmp_path / "site")
     async with daemon(site.config) as running:
         shown = await site.printed(
             "account", "quotas", "eve", "--publish-rate", "1234567", "--held-messages", "12345678"

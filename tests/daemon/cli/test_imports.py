@@ -8,7 +8,7 @@ import trio
 
 from daemon.system.version import VERSION
 from tests.support.process import ROOT, daemon, environment
-from tests.support.running import RunningSite, message
+from tests.support.running import SiteProcess, message
 
 HEAVY = {"cryptography", "h2", "hypercorn", "slixmpp", "sqlite_utils", "ssl", "starlette", "tomlkit", "trio"}
 
@@ -23,11 +23,11 @@ finally:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> RunningSite:
-    return RunningSite(tmp_path / "site")
+def site(tmp_path: Path) -> SiteProcess:
+    return SiteProcess(tmp_path / "site")
 
 
-async def ran(site: RunningSite, *words: str, **more: str) -> tuple[str, set[str]]:
+async def ran(site: SiteProcess, *words: str, **more: str) -> tuple[str, set[str]]:
     """What a command prints, and the packages that it has loaded at its end."""
     done = await trio.run_process(
         [sys.executable, "-P", "-c", PROGRAM, *words],
@@ -39,7 +39,7 @@ async def ran(site: RunningSite, *words: str, **more: str) -> tuple[str, set[str
     return done.stdout.decode(), set(done.stderr.decode().split())
 
 
-async def test_the_version_is_told_without_the_libraries_of_a_site(site: RunningSite) -> None:
+async def test_the_version_is_told_without_the_libraries_of_a_site(site: SiteProcess) -> None:
     said, loaded = await ran(site, "--version")
     assert said == f"smqpd {VERSION}\n"
     assert loaded & {*HEAVY, "sqlite3", "plugins"} == set()
@@ -57,7 +57,7 @@ async def test_a_site_loads_what_it_needs_and_not_what_it_might() -> None:
 ASKING = ("topics", "topic show work", "status", "top --count 1", "sessions", "dead list", "peers")
 
 
-async def test_a_running_site_is_asked_without_the_libraries_of_one(site: RunningSite) -> None:
+async def test_a_running_site_is_asked_without_the_libraries_of_one(site: SiteProcess) -> None:
     async with daemon(site.config), site.eve() as eve:
         await eve.publish("work", message(b"x", delivery="ONE"))
         for words in ASKING:
@@ -77,7 +77,7 @@ NO_WORDS = (
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-async def test_a_shell_completes_names_of_topics_without_them(site: RunningSite, shell: str) -> None:
+async def test_a_shell_completes_names_of_topics_without_them(site: SiteProcess, shell: str) -> None:
     async def completed(line: str) -> tuple[str, set[str]]:
         words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
         asked = words if shell == "bash" else {"_TYPER_COMPLETE_ARGS": line}

@@ -12,15 +12,15 @@ from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE
 from plugins.smqp.connection import ConnectionLost
 from routing.options import SubscribeOptions
 from tests.support.process import daemon
-from tests.support.running import RunningSite, message
+from tests.support.running import SiteProcess, message
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> RunningSite:
-    return RunningSite(tmp_path / "site")
+def site(tmp_path: Path) -> SiteProcess:
+    return SiteProcess(tmp_path / "site")
 
 
-async def test_an_operator_looks_at_topics_and_changes_them(site: RunningSite) -> None:
+async def test_an_operator_looks_at_topics_and_changes_them(site: SiteProcess) -> None:
     async with daemon(site.config) as running, site.eve() as eve:
         assert await site.printed("topics") == "There are no topics.\n"
         await eve.subscribe("weather.oslo", SubscribeOptions(credit=1))
@@ -81,7 +81,7 @@ async def test_an_operator_looks_at_topics_and_changes_them(site: RunningSite) -
         assert "purged weather.oslo, which held 2 messages: by " in running.log
 
 
-async def test_a_topic_shows_who_gets_it_by_a_pattern(site: RunningSite) -> None:
+async def test_a_topic_shows_who_gets_it_by_a_pattern(site: SiteProcess) -> None:
     async with daemon(site.config), site.eve() as eve:
         await eve.subscribe("#", SubscribeOptions(credit=0))
         await eve.subscribe("news", SubscribeOptions(credit=0))
@@ -94,7 +94,7 @@ async def test_a_topic_shows_who_gets_it_by_a_pattern(site: RunningSite) -> None
         assert shown.splitlines()[-1] == last
 
 
-async def test_an_operator_ends_a_subscription_that_nobody_uses(site: RunningSite) -> None:
+async def test_an_operator_ends_a_subscription_that_nobody_uses(site: SiteProcess) -> None:
     async with daemon(site.config) as running:
         async with site.eve() as eve:
             await eve.subscribe("weather.#", SubscribeOptions(credit=0))
@@ -125,7 +125,7 @@ async def test_an_operator_ends_a_subscription_that_nobody_uses(site: RunningSit
         assert (await site.asked("topics"))["topics"] == [], "what waited is given up"
 
 
-async def test_an_operator_removes_one_message(site: RunningSite) -> None:
+async def test_an_operator_removes_one_message(site: SiteProcess) -> None:
     async with daemon(site.config), site.eve() as eve:
         for body in (b"1", b"2"):
             await eve.publish("work", message(body, delivery="ONE"))
@@ -134,7 +134,7 @@ async def test_an_operator_removes_one_message(site: RunningSite) -> None:
         assert [one["smuid"] for one in await site.asked("topic", "browse", "work")] == [second]
 
 
-async def test_an_operator_sends_dead_letters_back_or_drops_them(site: RunningSite) -> None:
+async def test_an_operator_sends_dead_letters_back_or_drops_them(site: SiteProcess) -> None:
     async with daemon(site.config), site.eve() as eve:
         assert await site.printed("dead", "list") == "There are no dead letters.\n"
         await eve.subscribe("work")
@@ -164,7 +164,7 @@ async def test_an_operator_sends_dead_letters_back_or_drops_them(site: RunningSi
         assert (code, why) == (USAGE, "name the topic that they come from, work")
 
 
-async def test_an_operator_sees_who_is_logged_in_and_ends_a_session(site: RunningSite) -> None:
+async def test_an_operator_sees_who_is_logged_in_and_ends_a_session(site: SiteProcess) -> None:
     async with daemon(site.config):
         assert await site.printed("sessions") == "Nobody is logged in.\n"
         async with site.eve("phone") as eve:
@@ -185,7 +185,7 @@ async def test_an_operator_sees_who_is_logged_in_and_ends_a_session(site: Runnin
         assert (code, why) == (FAILED, "there is no session 99; see `smqpd sessions`")
 
 
-async def test_status_and_top_tell_how_the_site_does(site: RunningSite) -> None:
+async def test_status_and_top_tell_how_the_site_does(site: SiteProcess) -> None:
     assert (await site.command("topics"))[0] == UNREACHABLE
     async with daemon(site.config), site.eve() as eve:
         await eve.publish("weather", message(b"rain", timeout_s=60.0))
@@ -216,7 +216,7 @@ async def test_status_and_top_tell_how_the_site_does(site: RunningSite) -> None:
         assert [json.loads(line)["topics"]["total"] for line in out.splitlines()] == [1, 1]
 
 
-async def test_a_port_that_something_else_has_is_warned_of_while_the_site_runs(site: RunningSite) -> None:
+async def test_a_port_that_something_else_has_is_warned_of_while_the_site_runs(site: SiteProcess) -> None:
     async with daemon(site.config):
         assert await site.printed("config", "check") != ""
         with socket.create_server(("127.0.0.1", 0)) as other:

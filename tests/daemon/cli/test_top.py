@@ -10,7 +10,7 @@ from daemon.terminal.failure import INTERRUPTED
 from plugins.smqp.client import Client
 from tests.support import forked
 from tests.support.process import PRETENCES, daemon, environment
-from tests.support.running import RunningSite, message
+from tests.support.running import SiteProcess, message
 from tests.support.terminal import CTRL_C, terminal
 
 ON, OFF = "\x1b[?1049h", "\x1b[?1049l"
@@ -20,11 +20,11 @@ CURSOR = "\x1b[?25h"
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> RunningSite:
-    return RunningSite(tmp_path / "site")
+def site(tmp_path: Path) -> SiteProcess:
+    return SiteProcess(tmp_path / "site")
 
 
-def top(site: RunningSite, *words: str) -> list[str]:
+def top(site: SiteProcess, *words: str) -> list[str]:
     return [
         "-P",
         "-c",
@@ -39,7 +39,7 @@ async def publish_to_long_names(eve: Client) -> None:
 
 
 async def test_every_column_is_seen_however_long_names_are_and_however_wide_it_becomes(
-    site: RunningSite,
+    site: SiteProcess,
 ) -> None:
     async with daemon(site.config), site.eve() as eve:
         await publish_to_long_names(eve)
@@ -53,7 +53,7 @@ async def test_every_column_is_seen_however_long_names_are_and_however_wide_it_b
     assert at.shown.count(ON) == at.shown.count(OFF) == 1
 
 
-async def test_an_interrupt_gives_the_terminal_back(site: RunningSite) -> None:
+async def test_an_interrupt_gives_the_terminal_back(site: SiteProcess) -> None:
     async with daemon(site.config), terminal(top(site), environment(site.config.parent)) as at:
         await at.shows("topic")
         at.type(CTRL_C)
@@ -63,7 +63,7 @@ async def test_an_interrupt_gives_the_terminal_back(site: RunningSite) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM])
 async def test_a_signal_that_ends_it_gives_the_terminal_back(
-    site: RunningSite, number: signal.Signals
+    site: SiteProcess, number: signal.Signals
 ) -> None:
     async with daemon(site.config), terminal(top(site), environment(site.config.parent)) as at:
         await at.shows("topic")
@@ -74,7 +74,7 @@ async def test_a_signal_that_ends_it_gives_the_terminal_back(
         assert at.echoes
 
 
-async def test_while_it_is_stopped_the_terminal_is_as_it_was(site: RunningSite) -> None:
+async def test_while_it_is_stopped_the_terminal_is_as_it_was(site: SiteProcess) -> None:
     async with daemon(site.config), terminal(top(site), environment(site.config.parent)) as at:
         await at.shows("topic")
         # a process without a shell above it is not stopped by the keyboard: POSIX, orphaned process groups
@@ -86,7 +86,7 @@ async def test_while_it_is_stopped_the_terminal_is_as_it_was(site: RunningSite) 
         assert await at.exit_code() == 0
 
 
-async def test_without_a_screen_one_look_follows_the_other_and_names_are_whole(site: RunningSite) -> None:
+async def test_without_a_screen_one_look_follows_the_other_and_names_are_whole(site: SiteProcess) -> None:
     async with daemon(site.config), site.eve() as eve:
         await publish_to_long_names(eve)
         async with terminal(top(site, "--count", "2"), environment(site.config.parent), kind="dumb") as at:
@@ -100,7 +100,7 @@ async def test_without_a_screen_one_look_follows_the_other_and_names_are_whole(s
 
 @pytest.mark.parametrize("pretence", PRETENCES)
 async def test_a_pipe_has_no_screen_whatever_it_passes_for(
-    site: RunningSite, pretence: str, monkeypatch: pytest.MonkeyPatch
+    site: SiteProcess, pretence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(pretence, "1")
     env = environment(site.config.parent)

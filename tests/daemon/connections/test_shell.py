@@ -15,7 +15,7 @@ from plugins.stomp.settings import StompSettings
 from tests.support.patience import PATIENCE_S
 from tests.support.site import BrokerSite, running_site
 from tests.support.sockets import socket_pair
-from tests.support.stomp import Connect, StompClient, stomp_server
+from tests.support.stomp import ConnectStomp, StompClient, stomp_server
 
 BODY = bytes(range(1, 256)) * 200
 MESSAGES = 60
@@ -29,20 +29,20 @@ async def site(tmp_path: Path) -> AsyncIterator[BrokerSite]:
 
 
 @pytest.fixture
-async def connect(site: BrokerSite) -> AsyncIterator[Connect]:
+async def connect(site: BrokerSite) -> AsyncIterator[ConnectStomp]:
     async with stomp_server(site, StompSettings()) as connect:
         yield connect
 
 
 @asynccontextmanager
-async def logged_in(connect: Connect, version: Version = "1.2") -> AsyncIterator[StompClient]:
+async def logged_in(connect: ConnectStomp, version: Version = "1.2") -> AsyncIterator[StompClient]:
     client: StompClient = connect(version, pair=socket_pair)
     async with client.stream:
         await client.connect()
         yield client
 
 
-async def test_who_reads_late_gets_each_frame_whole_and_in_order(connect: Connect) -> None:
+async def test_who_reads_late_gets_each_frame_whole_and_in_order(connect: ConnectStomp) -> None:
     async with logged_in(connect) as ada, logged_in(connect) as late:
         await late.subscribe("/topic/a", ack="client-individual", prefetch_count=str(MESSAGES))
         for number in range(MESSAGES):
@@ -55,7 +55,7 @@ async def test_who_reads_late_gets_each_frame_whole_and_in_order(connect: Connec
 
 
 async def test_what_is_acknowledged_by_being_sent_is_so_only_once_it_was(
-    connect: Connect, site: BrokerSite
+    connect: ConnectStomp, site: BrokerSite
 ) -> None:
     async with logged_in(connect) as ada, logged_in(connect) as late:
         await late.subscribe("/queue/a", ack="auto")
@@ -70,7 +70,7 @@ async def test_what_is_acknowledged_by_being_sent_is_so_only_once_it_was(
 
 
 async def test_a_client_that_has_gone_when_it_is_told_something_harms_nobody(
-    connect: Connect, site: BrokerSite
+    connect: ConnectStomp, site: BrokerSite
 ) -> None:
     async with (
         logged_in(connect) as ada,

@@ -15,7 +15,7 @@ from plugins.xmpp.delivery.client import Client
 from tests.support.patience import PATIENCE_S
 from tests.support.site import BrokerSite, running_site
 from tests.support.smqp_peer import connected
-from tests.support.stomp import Connect, StompClient, stomp_server
+from tests.support.stomp import ConnectStomp, StompClient, stomp_server
 from tests.support.xmpp import xmpp_site
 from tests.support.xmpp_pubsub import ada as desk
 from tests.support.xmpp_pubsub import put
@@ -34,13 +34,13 @@ async def site(tmp_path: Path) -> AsyncIterator[BrokerSite]:
 
 
 @pytest.fixture
-async def connect(site: BrokerSite) -> AsyncIterator[Connect]:
+async def connect(site: BrokerSite) -> AsyncIterator[ConnectStomp]:
     async with stomp_server(site, StompSettings()) as connect:
         yield connect
 
 
 @pytest.fixture
-async def ada(connect: Connect) -> StompClient:
+async def ada(connect: ConnectStomp) -> StompClient:
     client: StompClient = connect()
     await client.connect()
     return client

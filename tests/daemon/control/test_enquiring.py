@@ -21,7 +21,7 @@ from routing.link.units import Control, Lane
 from routing.peering.news import ATTACHED, DESTINATIONS, NEWS
 from routing.peering.wants import PATTERNS
 from tests.support.federated import FederatedSite, federated_site
-from tests.support.links import Network
+from tests.support.links import MemoryNetwork
 from tests.support.patience import PATIENCE_S
 
 PAIR: Final = {"alpha": ["beta"], "beta": ["alpha"]}
@@ -42,7 +42,7 @@ class Running(dict[str, FederatedSite]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.network = Network()
+        self.network = MemoryNetwork()
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from tests.routing.federation.test_destinations import know_all
 from tests.support.operator import Operator
 from tests.support.patience import PATIENCE_S
 from tests.support.real_sites import RealSites, real_sites
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 Known = dict[str, tuple[int | None, dict[str, bool]]]
 """By site: hops, and its links, up or down."""
@@ -112,7 +112,7 @@ async def who_is_revoked_is_forgotten(sites: RealSites, alpha: Operator) -> None
 
 
 def test_a_site_shows_its_own_links_as_others_see_them() -> None:
-    sites = Federation({("a", "b")}, rules={("a", "b"): PeerRules(flood=True, depth_max=3)})
+    sites = RouterFederation({("a", "b")}, rules={("a", "b"): PeerRules(flood=True, depth_max=3)})
     know_all(sites)
     seen = [
         next(

@@ -5,16 +5,16 @@ from daemon.operating.federation import Route
 from routing.peering.copies import PeerRules
 from routing.peering.news import why_silent
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 
-def shown(federation: Federation, site: str, name: str) -> list[tuple[str, str, int | None, str]]:
+def shown(federation: RouterFederation, site: str, name: str) -> list[tuple[str, str, int | None, str]]:
     found = routes(federation.routers[site].federation.outlook, name)
     return [(route.kind, route.peer, route.distance, route.why) for route in found]
 
 
 def test_a_topic_has_a_way_for_all_and_one_way_for_one() -> None:
-    federation = Federation({("a", "b"), ("a", "c"), ("c", "d")})
+    federation = RouterFederation({("a", "b"), ("a", "c"), ("c", "d")})
     federation.subscribe("b")
     federation.subscribe("d")
     federation.settle()
@@ -27,7 +27,7 @@ def test_a_topic_has_a_way_for_all_and_one_way_for_one() -> None:
 
 
 def test_a_flooded_link_is_no_way_for_one() -> None:
-    federation = Federation({("a", "b")}, flood=True)
+    federation = RouterFederation({("a", "b")}, flood=True)
     federation.settle()
     assert shown(federation, "a", "t") == [
         ("ALL", "b", None, ""),
@@ -36,7 +36,7 @@ def test_a_flooded_link_is_no_way_for_one() -> None:
 
 
 def test_a_server_and_an_account_there_have_the_same_way() -> None:
-    federation = Federation({("a", "b"), ("b", "c")})
+    federation = RouterFederation({("a", "b"), ("b", "c")})
     federation.settle()
     way = ("SERVER", "b", 2, "")
     assert shown(federation, "a", "ada:desk@c") == [way]
@@ -45,19 +45,21 @@ def test_a_server_and_an_account_there_have_the_same_way() -> None:
     assert shown(federation, "a", "ada:desk@c") == [("SERVER", "b", 2, "the link is down")]
 
 
-def to_all(federation: Federation, site: str) -> dict[str, Route]:
+def to_all(federation: RouterFederation, site: str) -> dict[str, Route]:
     """Of mode ALL, by peer."""
     found = routes(federation.routers[site].federation.outlook, "t")
     return {route.peer: route for route in found if route.kind == "ALL"}
 
 
-def destinations(federation: Federation, site: str) -> list[tuple[str, str, int, str]]:
+def destinations(federation: RouterFederation, site: str) -> list[tuple[str, str, int, str]]:
     found = to_all(federation, site)
     return [(peer, one.site, one.hops, one.why) for peer in found for one in found[peer].destinations]
 
 
 def test_destinations_have_the_peer_that_sees_to_them_and_why_that_one() -> None:
-    sites = Federation({("a", "b"), ("b", "d"), ("a", "c"), ("c", "d"), ("c", "e"), ("a", "x"), ("x", "y")})
+    sites = RouterFederation(
+        {("a", "b"), ("b", "d"), ("a", "c"), ("c", "d"), ("c", "e"), ("a", "x"), ("x", "y")}
+    )
     sites.subscribe("d")
     know_all(sites)
     assert destinations(sites, "a") == [("b", "d", 2, "as short as from c, and first by name")]
@@ -79,7 +81,7 @@ def test_destinations_have_the_peer_that_sees_to_them_and_why_that_one() -> None
 
 
 def test_a_way_that_is_down_is_said_to_be_and_so_is_the_way_round_it() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "d"), ("d", "e"), ("e", "c")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("a", "d"), ("d", "e"), ("e", "c")})
     sites.subscribe("c")
     know_all(sites)
     sites.cut("b", "c")
@@ -101,7 +103,7 @@ def test_a_way_that_is_down_is_said_to_be_and_so_is_the_way_round_it() -> None:
 
 
 def test_programs_have_a_word_for_what_keeps_it_from_a_peer() -> None:
-    sites = Federation({("a", "b"), ("a", "c"), ("c", "d"), ("d", "e"), ("b", "e")})
+    sites = RouterFederation({("a", "b"), ("a", "c"), ("c", "d"), ("d", "e"), ("b", "e")})
     sites.subscribe("e")
     know_all(sites)
     assert words(sites) == {
@@ -126,13 +128,13 @@ def test_programs_have_a_word_for_what_keeps_it_from_a_peer() -> None:
     }
 
 
-def words(sites: Federation) -> dict[tuple[str, str], str]:
+def words(sites: RouterFederation) -> dict[tuple[str, str], str]:
     found = routes(sites.routers["a"].federation.outlook, "t")
     return {(route.kind, route.peer): route.obstacle for route in found}
 
 
 def test_where_two_ways_are_as_near_and_both_are_down_both_are_said_to_be() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "d"), ("d", "c")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("a", "d"), ("d", "c")})
     sites.subscribe("c")
     know_all(sites)
     sites.cut("a", "b")
@@ -145,13 +147,13 @@ def test_where_two_ways_are_as_near_and_both_are_down_both_are_said_to_be() -> N
 
 
 def test_where_a_link_floods_it_is_said_which() -> None:
-    sites = Federation({("a", "b"), ("b", "c")}, rules={("b", "c"): PeerRules(flood=True)})
+    sites = RouterFederation({("a", "b"), ("b", "c")}, rules={("b", "c"): PeerRules(flood=True)})
     know_all(sites)
     assert {route.why_unnamed for route in to_all(sites, "a").values()} == {"b sends everything to c (flood)"}
 
 
 def test_where_one_knows_no_destinations_it_is_said_who() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "d")}, old=["d"])
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("a", "d")}, old=["d"])
     sites.subscribe("c")
     know_all(sites)
     found = to_all(sites, "a")

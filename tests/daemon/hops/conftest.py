@@ -8,16 +8,16 @@ import pytest
 
 from daemon.hops.writer import HopLog
 from daemon.settings import HopSettings
-from tests.support.hop_log_writer import SERVER, SETTINGS, Clock
+from tests.support.hop_log_writer import SERVER, SETTINGS, MovedClock
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> MovedClock:
+    return MovedClock()
 
 
 @pytest.fixture
-def start(tmp_path: Path, clock: Clock) -> Callable[..., HopLog]:
+def start(tmp_path: Path, clock: MovedClock) -> Callable[..., HopLog]:
     def open_log(boot: int, committed: int, settings: HopSettings = SETTINGS, **options: Any) -> HopLog:
         return HopLog.open(
             tmp_path,

@@ -13,11 +13,11 @@ from daemon.settings import HopSettings
 from daemon.store.columns import BOOT_MAX
 from routing.hops import HopRecord
 from routing.names import OWN_NAME_MAX
-from tests.support.hop_log_writer import SERVER, Clock, batch, names, numbers
+from tests.support.hop_log_writer import SERVER, MovedClock, batch, names, numbers
 
 
 def test_a_record_is_one_line_without_its_defaults(
-    start: Callable[..., HopLog], clock: Clock, tmp_path: Path
+    start: Callable[..., HopLog], clock: MovedClock, tmp_path: Path
 ) -> None:
     log = start(boot=1, committed=0)
     log.append("published", smuid="alpha.example/1-1-1", topic="news", size=3)
@@ -130,7 +130,7 @@ def test_a_start_that_was_killed_half_way_is_simply_repeated(
 
 
 def test_a_file_is_finished_at_its_age_once_everything_in_it_is_committed(
-    start: Callable[..., HopLog], clock: Clock, tmp_path: Path
+    start: Callable[..., HopLog], clock: MovedClock, tmp_path: Path
 ) -> None:
     log = start(boot=1, committed=0)
     batch(log, 1)
@@ -160,7 +160,7 @@ def test_a_file_is_finished_at_its_size(start: Callable[..., HopLog], tmp_path: 
 
 
 def test_an_empty_log_makes_no_files_however_old_it_gets(
-    start: Callable[..., HopLog], clock: Clock, tmp_path: Path
+    start: Callable[..., HopLog], clock: MovedClock, tmp_path: Path
 ) -> None:
     log = start(boot=1, committed=0)
     clock.us += 3_600_000_000
@@ -169,7 +169,7 @@ def test_an_empty_log_makes_no_files_however_old_it_gets(
     assert names(tmp_path) == []
 
 
-def test_a_clock_set_back_finishes_the_file(start: Callable[..., HopLog], clock: Clock) -> None:
+def test_a_clock_set_back_finishes_the_file(start: Callable[..., HopLog], clock: MovedClock) -> None:
     log = start(boot=1, committed=0)
     batch(log, 1)
     clock.us -= 86_400_000_000

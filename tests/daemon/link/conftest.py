@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.support.links import Network
+from tests.support.links import MemoryNetwork
 
 
 @pytest.fixture
-def network() -> Network:
-    return Network()
+def network() -> MemoryNetwork:
+    return MemoryNetwork()

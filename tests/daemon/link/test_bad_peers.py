@@ -31,7 +31,7 @@ from routing.link import sender
 from routing.link.codec import encode, encode_transfer
 from routing.link.sender import CONTROL_ANSWER_S
 from routing.link.units import Acknowledge, Control, Hello, Lane, Probe, Transfer, Welcome
-from tests.support.links import Network, Puppet, TestSite, copy, puppet, site
+from tests.support.links import MemoryNetwork, Puppet, TestSite, copy, puppet, site
 
 CONTROL_STREAM = 1
 
@@ -39,7 +39,7 @@ CONTROL_STREAM = 1
 @pytest.fixture
 async def alpha(autojump_clock: MockClock) -> AsyncIterator[TestSite]:
     """A site with two peers, of which the tests play `zeta`, and `good` behaves."""
-    network = Network()
+    network = MemoryNetwork()
     async with (
         site(network, "alpha", [PeerEntry(name="good"), PeerEntry(name="zeta")]) as alpha,
         site(network, "good", [PeerEntry(name="alpha", address="alpha:1")]) as good,
@@ -253,7 +253,7 @@ async def _give_no_window(alpha: TestSite, zeta: Puppet) -> None:
 
 
 async def test_more_units_than_the_window_are_refused(autojump_clock: MockClock) -> None:
-    network = Network()
+    network = MemoryNetwork()
     settings = LinkSettings(window_units_max=10)
     async with site(network, "alpha", [PeerEntry(name="zeta")], settings=settings) as alpha:
         alpha.broker.answers = False

@@ -6,12 +6,12 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from daemon.link.peers_file import PeerEntry
 from daemon.settings import LinkSettings
 from routing.link.units import Control, Lane, Transfer
-from tests.support.links import Network, copy, dialled, site
+from tests.support.links import MemoryNetwork, copy, dialled, site
 
 
 async def test_a_copy_arrives_as_it_was_sent_and_its_sender_learns_what_became_of_it(
     autojump_clock: MockClock,
-    network: Network,
+    network: MemoryNetwork,
 ) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
@@ -42,7 +42,7 @@ async def test_a_copy_arrives_as_it_was_sent_and_its_sender_learns_what_became_o
 
 
 async def test_what_is_sent_before_there_is_a_link_goes_when_there_is_one(
-    autojump_clock: MockClock, network: Network
+    autojump_clock: MockClock, network: MemoryNetwork
 ) -> None:
     async with site(network, "alpha", [dialled("beta")]) as alpha:
         alpha.send("beta", "weather", timeout_left_s=100.0)
@@ -55,7 +55,7 @@ async def test_what_is_sent_before_there_is_a_link_goes_when_there_is_one(
 
 
 async def test_after_a_cut_the_links_repeat_nothing_and_late_answers_reach_nobody(
-    autojump_clock: MockClock, network: Network
+    autojump_clock: MockClock, network: MemoryNetwork
 ) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
@@ -85,7 +85,7 @@ async def test_after_a_cut_the_links_repeat_nothing_and_late_answers_reach_nobod
         assert alpha.log == ["up beta restarted", "down beta: the peer closed the connection", "up beta"]
 
 
-async def test_controls_come_in_order_and_once(autojump_clock: MockClock, network: Network) -> None:
+async def test_controls_come_in_order_and_once(autojump_clock: MockClock, network: MemoryNetwork) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
         site(network, "beta", [PeerEntry(name="alpha")]) as beta,
@@ -106,7 +106,7 @@ async def test_controls_come_in_order_and_once(autojump_clock: MockClock, networ
 
 
 async def test_control_and_urgent_do_not_wait_behind_bulk(
-    autojump_clock: MockClock, network: Network
+    autojump_clock: MockClock, network: MemoryNetwork
 ) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
@@ -126,7 +126,7 @@ async def test_control_and_urgent_do_not_wait_behind_bulk(
 
 
 async def test_a_broker_that_takes_nothing_holds_the_sender_back_and_loses_nothing(
-    autojump_clock: MockClock, network: Network
+    autojump_clock: MockClock, network: MemoryNetwork
 ) -> None:
     settings = LinkSettings(window_units_max=10_000, window_bytes_max=100_000_000)
     async with (
@@ -147,7 +147,7 @@ async def test_a_broker_that_takes_nothing_holds_the_sender_back_and_loses_nothi
 
 
 async def test_a_full_queue_has_no_room_until_something_is_settled(
-    autojump_clock: MockClock, network: Network
+    autojump_clock: MockClock, network: MemoryNetwork
 ) -> None:
     settings = LinkSettings(window_units_max=3)
     async with (
@@ -166,7 +166,7 @@ async def test_a_full_queue_has_no_room_until_something_is_settled(
 
 async def test_unguaranteed_copies_that_were_not_written_are_given_back_when_the_link_ends(
     autojump_clock: MockClock,
-    network: Network,
+    network: MemoryNetwork,
 ) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
@@ -184,7 +184,9 @@ async def test_unguaranteed_copies_that_were_not_written_are_given_back_when_the
         assert [one.topic for one in alpha.broker.lost] == ["dropped"]
 
 
-async def test_a_large_message_and_small_ones_all_arrive(autojump_clock: MockClock, network: Network) -> None:
+async def test_a_large_message_and_small_ones_all_arrive(
+    autojump_clock: MockClock, network: MemoryNetwork
+) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
         site(network, "beta", [PeerEntry(name="alpha")]) as beta,
@@ -196,7 +198,7 @@ async def test_a_large_message_and_small_ones_all_arrive(autojump_clock: MockClo
         assert len(beta.broker.copies[0].message.sections[0].body) == 900_000
 
 
-async def test_a_site_sends_to_several_peers(autojump_clock: MockClock, network: Network) -> None:
+async def test_a_site_sends_to_several_peers(autojump_clock: MockClock, network: MemoryNetwork) -> None:
     async with (
         site(network, "alpha", [dialled("beta"), dialled("gamma")]) as alpha,
         site(network, "beta", [PeerEntry(name="alpha")]),

@@ -11,18 +11,18 @@ from daemon.link.lanes import ClosingKind
 from daemon.link.peers_file import PeerEntry
 from routing.link.codec import encode
 from routing.link.units import Goodbye, Hello, Lane
-from tests.support.links import Network, TestSite, dialled, puppet, site
+from tests.support.links import MemoryNetwork, TestSite, dialled, puppet, site
 
 GONE = "it has said goodbye, and not come back"
 
 
 @pytest.fixture
-async def network(autojump_clock: MockClock) -> Network:
-    return Network()
+async def network(autojump_clock: MockClock) -> MemoryNetwork:
+    return MemoryNetwork()
 
 
 @pytest.fixture
-async def mike(network: Network) -> AsyncIterator[TestSite]:
+async def mike(network: MemoryNetwork) -> AsyncIterator[TestSite]:
     """A site whose peers the tests play: `alpha` decides which connection is the link, `zeta` does not."""
     peers = [PeerEntry(name="alpha"), PeerEntry(name="zeta")]
     async with site(network, "mike", peers) as mike:
@@ -47,7 +47,7 @@ def levels(caplog: pytest.LogCaptureFixture, text: str) -> list[int]:
     ],
 )
 async def test_a_peer_has_left_where_it_has_said_goodbye_whatever_its_last_words_are(
-    network: Network,
+    network: MemoryNetwork,
     mike: TestSite,
     caplog: pytest.LogCaptureFixture,
     says_goodbye: bool,
@@ -76,7 +76,7 @@ async def test_a_peer_has_left_where_it_has_said_goodbye_whatever_its_last_words
     ],
 )
 async def test_a_connection_beside_a_link_has_not_failed_in_whatever_words_the_peer_says_so(
-    network: Network, mike: TestSite, words: str, kind: ClosingKind, why: str
+    network: MemoryNetwork, mike: TestSite, words: str, kind: ClosingKind, why: str
 ) -> None:
     async with puppet(network, "alpha", "mike") as alpha:
         await alpha.say(Lane.CONTROL, encode(Hello(server="alpha", boot=1, site="puppet")))
@@ -86,7 +86,7 @@ async def test_a_connection_beside_a_link_has_not_failed_in_whatever_words_the_p
     assert why_down(mike, "alpha") == why
 
 
-async def test_a_site_says_of_a_connection_beside_a_link_that_it_is_one(network: Network) -> None:
+async def test_a_site_says_of_a_connection_beside_a_link_that_it_is_one(network: MemoryNetwork) -> None:
     async with (
         site(network, "alpha", [PeerEntry(name="beta")]) as alpha,
         site(network, "beta", [dialled("alpha")], installation="puppet") as beta,

@@ -10,10 +10,10 @@ from trio.testing import MockClock
 from daemon.link.peers_file import PeerEntry
 from daemon.settings import LinkSettings
 from routing.link.units import Control, Lane
-from tests.support.links import Network, RecordingBroker, dialled, site
+from tests.support.links import MemoryNetwork, RecordingBroker, dialled, site
 
 
-async def test_one_site_dials_and_both_are_linked(autojump_clock: MockClock, network: Network) -> None:
+async def test_one_site_dials_and_both_are_linked(autojump_clock: MockClock, network: MemoryNetwork) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
         site(network, "beta", [PeerEntry(name="alpha")]) as beta,
@@ -25,7 +25,7 @@ async def test_one_site_dials_and_both_are_linked(autojump_clock: MockClock, net
 
 @pytest.mark.parametrize("names", [("alpha", "beta"), ("beta", "alpha")])
 async def test_sites_that_dial_each_other_at_once_end_with_one_link(
-    autojump_clock: MockClock, network: Network, names: tuple[str, str]
+    autojump_clock: MockClock, network: MemoryNetwork, names: tuple[str, str]
 ) -> None:
     first, second = names
     async with (
@@ -42,7 +42,9 @@ async def test_sites_that_dial_each_other_at_once_end_with_one_link(
         await other.broker.until(lambda: other.broker.settled and other.broker.copies)
 
 
-async def test_a_peer_that_restarts_is_known_to_have(autojump_clock: MockClock, network: Network) -> None:
+async def test_a_peer_that_restarts_is_known_to_have(
+    autojump_clock: MockClock, network: MemoryNetwork
+) -> None:
     async with site(network, "alpha", [dialled("beta")]) as alpha:
         for boot in (1, 2):
             async with site(network, "beta", [PeerEntry(name="alpha")], boot=boot) as beta:
@@ -51,7 +53,7 @@ async def test_a_peer_that_restarts_is_known_to_have(autojump_clock: MockClock, 
 
 
 async def test_a_restart_that_the_other_side_has_not_noticed_replaces_the_old_link(
-    autojump_clock: MockClock, network: Network
+    autojump_clock: MockClock, network: MemoryNetwork
 ) -> None:
     async with site(network, "alpha", [PeerEntry(name="beta")]) as alpha:
         async with site(network, "beta", [dialled("alpha")]) as beta:
@@ -67,7 +69,7 @@ async def test_a_restart_that_the_other_side_has_not_noticed_replaces_the_old_li
 
 
 async def test_a_silent_link_is_ended_by_its_probe_and_made_again(
-    autojump_clock: MockClock, network: Network
+    autojump_clock: MockClock, network: MemoryNetwork
 ) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
@@ -80,7 +82,7 @@ async def test_a_silent_link_is_ended_by_its_probe_and_made_again(
 
 
 async def test_the_round_trip_is_measured_through_the_broker(
-    autojump_clock: MockClock, network: Network
+    autojump_clock: MockClock, network: MemoryNetwork
 ) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
@@ -95,7 +97,7 @@ async def test_the_round_trip_is_measured_through_the_broker(
 
 
 async def test_draining_says_goodbye_after_everything_is_acknowledged(
-    autojump_clock: MockClock, network: Network
+    autojump_clock: MockClock, network: MemoryNetwork
 ) -> None:
     async with (
         site(network, "alpha", [dialled("beta")]) as alpha,
@@ -117,7 +119,7 @@ async def test_draining_says_goodbye_after_everything_is_acknowledged(
         assert len(alpha.broker.settled) == len(beta.broker.copies)
 
 
-async def test_a_drained_site_takes_no_new_link(autojump_clock: MockClock, network: Network) -> None:
+async def test_a_drained_site_takes_no_new_link(autojump_clock: MockClock, network: MemoryNetwork) -> None:
     async with site(network, "alpha", [PeerEntry(name="beta")]) as alpha:
         await alpha.links.drain()
         async with site(network, "beta", [dialled("alpha")]) as beta:
@@ -128,7 +130,7 @@ async def test_a_drained_site_takes_no_new_link(autojump_clock: MockClock, netwo
 
 
 async def test_a_peer_that_is_removed_loses_its_link_and_others_keep_theirs(
-    autojump_clock: MockClock, network: Network
+    autojump_clock: MockClock, network: MemoryNetwork
 ) -> None:
     async with (
         site(network, "alpha", [PeerEntry(name="beta"), PeerEntry(name="gamma")]) as alpha,
@@ -149,7 +151,7 @@ async def test_a_peer_that_is_removed_loses_its_link_and_others_keep_theirs(
 
 
 async def test_a_new_address_is_dialled_without_a_restart(
-    autojump_clock: MockClock, network: Network
+    autojump_clock: MockClock, network: MemoryNetwork
 ) -> None:
     nowhere = PeerEntry(name="beta", address="nowhere:1")
     async with site(network, "alpha", [nowhere]) as alpha, site(network, "beta", [PeerEntry(name="alpha")]):
@@ -160,7 +162,7 @@ async def test_a_new_address_is_dialled_without_a_restart(
 
 
 async def test_a_link_whose_certificate_is_no_longer_trusted_ends(
-    autojump_clock: MockClock, network: Network
+    autojump_clock: MockClock, network: MemoryNetwork
 ) -> None:
     async with (
         site(network, "alpha", [PeerEntry(name="beta")]) as alpha,
@@ -173,7 +175,7 @@ async def test_a_link_whose_certificate_is_no_longer_trusted_ends(
 
 
 async def test_dials_come_ever_later_and_never_later_than_the_bound(
-    autojump_clock: MockClock, network: Network
+    autojump_clock: MockClock, network: MemoryNetwork
 ) -> None:
     async with site(network, "alpha", [dialled("beta")]):
         await trio.sleep(1_000)
@@ -185,7 +187,9 @@ async def test_dials_come_ever_later_and_never_later_than_the_bound(
     assert len(set(pauses[10:])) > 1
 
 
-async def test_features_that_both_have_hold_on_the_link(autojump_clock: MockClock, network: Network) -> None:
+async def test_features_that_both_have_hold_on_the_link(
+    autojump_clock: MockClock, network: MemoryNetwork
+) -> None:
     async with (
         site(network, "alpha", [dialled("beta")], features=("custody", "new")) as alpha,
         site(network, "beta", [PeerEntry(name="alpha")], features=("old", "custody")) as beta,
@@ -195,7 +199,7 @@ async def test_features_that_both_have_hold_on_the_link(autojump_clock: MockCloc
 
 
 async def test_two_sites_with_one_name_are_noticed_and_the_first_keeps_its_link(
-    autojump_clock: MockClock, network: Network, caplog: pytest.LogCaptureFixture
+    autojump_clock: MockClock, network: MemoryNetwork, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     async with (
@@ -218,7 +222,7 @@ async def test_two_sites_with_one_name_are_noticed_and_the_first_keeps_its_link(
 
 
 async def test_a_site_that_dials_itself_or_its_own_name_is_refused(
-    autojump_clock: MockClock, network: Network, caplog: pytest.LogCaptureFixture
+    autojump_clock: MockClock, network: MemoryNetwork, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with (
         site(network, "alpha", []),
@@ -230,7 +234,7 @@ async def test_a_site_that_dials_itself_or_its_own_name_is_refused(
 
 
 async def test_a_site_with_another_name_than_was_dialled_is_refused_and_told(
-    autojump_clock: MockClock, network: Network, caplog: pytest.LogCaptureFixture
+    autojump_clock: MockClock, network: MemoryNetwork, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with (
         site(network, "alpha", [PeerEntry(name="beta", address="gamma:1")]) as alpha,
@@ -244,7 +248,7 @@ async def test_a_site_with_another_name_than_was_dialled_is_refused_and_told(
 
 
 async def test_an_unknown_peer_is_refused_and_both_sides_log_why(
-    autojump_clock: MockClock, network: Network, caplog: pytest.LogCaptureFixture
+    autojump_clock: MockClock, network: MemoryNetwork, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with site(network, "alpha", []), site(network, "beta", [dialled("alpha")]):
         await trio.sleep(100)
@@ -283,7 +287,7 @@ class FailingBroker(RecordingBroker):
     ],
 )
 async def test_what_the_broker_cannot_be_told_ends_the_link_and_it_begins_anew(
-    autojump_clock: MockClock, network: Network, told: str, dials: str
+    autojump_clock: MockClock, network: MemoryNetwork, told: str, dials: str
 ) -> None:
     to_beta = dialled("beta") if dials != "beta" else PeerEntry(name="beta")
     to_alpha = dialled("alpha") if dials != "alpha" else PeerEntry(name="alpha")
@@ -311,7 +315,7 @@ async def test_what_the_broker_cannot_be_told_ends_the_link_and_it_begins_anew(
 
 
 async def test_how_much_a_message_may_be_holds_on_links_that_are_up_as_it_is_changed(
-    autojump_clock: MockClock, network: Network
+    autojump_clock: MockClock, network: MemoryNetwork
 ) -> None:
     bounds = [1_000]
 

@@ -22,7 +22,7 @@ from daemon.link.tls import TlsTransport
 from daemon.settings import LinkSettings
 from daemon.system.mishaps import Mishaps
 from tests.support.keys import write_keys, write_trust
-from tests.support.links import Network, TestSite, site
+from tests.support.links import MemoryNetwork, TestSite, site
 from tests.support.patience import PATIENCE_S
 
 NOW = datetime.datetime.now(datetime.UTC)
@@ -83,7 +83,7 @@ async def tls_site(
     name: str, keys: Path, *peers: PeerEntry, clock: Callable[[], int] = wall_us
 ) -> AsyncIterator[TlsSite]:
     transport = TlsTransport(LinkKeys.load(keys, name), ("127.0.0.1:0",), clock, Mishaps().note)
-    async with site(Network(), name, peers, transport=transport, settings=SOON) as base:
+    async with site(MemoryNetwork(), name, peers, transport=transport, settings=SOON) as base:
         yield TlsSite(base, transport, keys)
 
 
@@ -118,7 +118,7 @@ async def test_a_socket_that_the_service_manager_opened_takes_the_place_of_addre
     )
     peer = PeerEntry(name="alpha", address=f"127.0.0.1:{opened.getsockname()[1]}")
     async with (
-        site(Network(), "alpha", [PeerEntry(name="beta")], transport=transport, settings=SOON) as alpha,
+        site(MemoryNetwork(), "alpha", [PeerEntry(name="beta")], transport=transport, settings=SOON) as alpha,
         tls_site("beta", federation.issue("beta"), peer) as beta,
     ):
         await beta.base.linked(alpha)

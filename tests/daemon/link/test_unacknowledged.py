@@ -7,7 +7,7 @@ import trio
 from daemon.link.unacknowledged import with_unacknowledged
 from daemon.operating.federation import LinkStatus
 from tests.support.federated import FederatedSite, federated_site
-from tests.support.links import Network
+from tests.support.links import MemoryNetwork
 from tests.support.patience import PATIENCE_S
 
 FLOODED = {"beta": {"flood": True}}
@@ -20,7 +20,7 @@ async def shown(site: FederatedSite) -> LinkStatus:
 
 
 async def test_what_waits_for_a_link_that_is_down_is_shown_until_the_peer_has_it(tmp_path: Path) -> None:
-    network = Network()
+    network = MemoryNetwork()
     async with federated_site(network, tmp_path, "alpha", ["beta"], rules=FLOODED) as alpha:
         publisher = await alpha.client("publisher")
         for text in ("rain", "snow", "wind"):
@@ -39,7 +39,7 @@ async def test_what_waits_for_a_link_that_is_down_is_shown_until_the_peer_has_it
 
 
 async def test_what_waits_for_one_peer_is_not_shown_with_another(tmp_path: Path) -> None:
-    network = Network()
+    network = MemoryNetwork()
     async with federated_site(network, tmp_path, "alpha", ["beta", "gamma"], rules=FLOODED) as alpha:
         publisher = await alpha.client("publisher")
         await publisher.publish("weather", "rain", depth=1)

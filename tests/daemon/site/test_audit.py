@@ -12,12 +12,12 @@ from plugins.smqp.client import session
 from routing.errors import Refusal
 from tests.support.patience import PATIENCE_S
 from tests.support.process import Daemon, daemon
-from tests.support.running import RunningSite, message
+from tests.support.running import SiteProcess, message
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> RunningSite:
-    return RunningSite(tmp_path / "site")
+def site(tmp_path: Path) -> SiteProcess:
+    return SiteProcess(tmp_path / "site")
 
 
 async def logged(running: Daemon, pattern: str) -> None:
@@ -27,7 +27,7 @@ async def logged(running: Daemon, pattern: str) -> None:
             await trio.sleep(0.02)
 
 
-async def test_the_log_says_where_a_site_listens_and_who_logs_in(site: RunningSite) -> None:
+async def test_the_log_says_where_a_site_listens_and_who_logs_in(site: SiteProcess) -> None:
     async with daemon(site.config) as running:
         assert f"listens: smqp 127.0.0.1:{site.port}\n" in running.log
         async with site.eve("phone"):
@@ -42,7 +42,7 @@ async def test_the_log_says_where_a_site_listens_and_who_logs_in(site: RunningSi
         assert "guess" not in running.log
 
 
-async def test_the_log_says_who_changed_what_with_a_reload(site: RunningSite) -> None:
+async def test_the_log_says_who_changed_what_with_a_reload(site: SiteProcess) -> None:
     async with daemon(site.config) as running:
         assert await site.asked("config", "diff") == {"differences": [], "refused": []}
         text = site.config.read_text()
@@ -67,7 +67,7 @@ async def test_the_log_says_who_changed_what_with_a_reload(site: RunningSite) ->
         assert (code, "would not be taken on: configuration: " in why) == (FAILED, True)
 
 
-async def test_dead_letters_are_in_the_log_with_the_reason(site: RunningSite) -> None:
+async def test_dead_letters_are_in_the_log_with_the_reason(site: SiteProcess) -> None:
     async with daemon(site.config) as running, site.eve() as eve:
         await eve.subscribe("work")
         await eve.publish("work", message(b"x", delivery="ONE"))
@@ -77,7 +77,7 @@ async def test_dead_letters_are_in_the_log_with_the_reason(site: RunningSite) ->
         )
 
 
-async def test_the_log_says_why_a_session_ended_and_what_went_through_it(site: RunningSite) -> None:
+async def test_the_log_says_why_a_session_ended_and_what_went_through_it(site: SiteProcess) -> None:
     async with daemon(site.config) as running:
         async with site.eve() as eve:
             await eve.subscribe("work")
@@ -92,7 +92,7 @@ async def test_the_log_says_why_a_session_ended_and_what_went_through_it(site: R
             await logged(running, "session 3, .*: the account has been disabled\n")
 
 
-async def test_a_line_of_the_log_may_be_an_object(site: RunningSite) -> None:
+async def test_a_line_of_the_log_may_be_an_object(site: SiteProcess) -> None:
     site.config.write_text(site.config.read_text().replace("[log]", '[log]\nformat = "json"', 1))
     async with daemon(site.config) as running:
         async with site.eve():

@@ -18,12 +18,12 @@ from daemon.operating.federation import Route
 from plugins.smqp.client import Client
 from plugins.smqp.incoming import Delivery
 from routing.message import INFINITE, DeliveryMode, Message, ReceiptMode, Section
-from tests.support.accounting import Account, account
-from tests.support.networks import Pair
+from tests.support.accounting import CopyTally, account
+from tests.support.networks import SitePair
 from tests.support.patience import PATIENCE_S
 from tests.support.process import KNOWS_NO_DESTINATIONS
 from tests.support.real_sites import CutSites, RealSite, real_sites
-from tests.support.traffic import Publisher, Reader
+from tests.support.traffic import CommittingReader, Publisher
 from tests.support.trial import destined, known, way_for
 
 pytestmark = pytest.mark.kill
@@ -46,8 +46,8 @@ class Ring:
         self.sites = sites
         self.kind = kind
         self.publishers: list[Publisher] = []
-        self.readers: list[Reader] = []
-        self.taken: dict[Reader, list[Delivery]] = {}
+        self.readers: list[CommittingReader] = []
+        self.taken: dict[CommittingReader, list[Delivery]] = {}
         self.nursery = nursery
 
     @property
@@ -60,7 +60,9 @@ class Ring:
         for name in names:
             taken: list[Delivery] = []
             channel = f"reader.{len(self.readers)}"
-            reader = Reader(self.sites[name], topic, channel, taken.append, may_be_removed=may_be_removed)
+            reader = CommittingReader(
+                self.sites[name], topic, channel, taken.append, may_be_removed=may_be_removed
+            )
             self.readers.append(reader)
             self.taken[reader] = taken
             self.nursery.start_soon(reader.run)
@@ -99,7 +101,7 @@ class Ring:
                     while set(smuids) - reader.finished - reader.unsure:
                         await trio.sleep(0.05)
 
-    async def finish(self) -> Account:
+    async def finish(self) -> CopyTally:
         """Publish no more; wait until all have all and every receipt has come, then end all sites."""
         for publisher in self.publishers:
             await publisher.stop()
@@ -146,7 +148,7 @@ class Ring:
             told = Counter(tuple(receipts.values()) for receipts in publisher.receipts.values())
             assert told.keys() <= {(expected,)}, (publisher.topic, told)
 
-    def disorders(self, reader: Reader) -> int:
+    def disorders(self, reader: CommittingReader) -> int:
         """How often a reader was handed a message after a later one of the same publisher."""
         numbers = [int(one.message.sections[0].body) for one in self.taken[reader]]
         last, disorders, seen = -1, 0, set[int]()
@@ -182,7 +184,7 @@ async def wanted(site: RealSite, topic: str, by: str) -> None:
 
 
 @asynccontextmanager
-async def ring(directory: Path, kind: str, pairs: list[Pair] = RING) -> AsyncIterator[Ring]:
+async def ring(directory: Path, kind: str, pairs: list[SitePair] = RING) -> AsyncIterator[Ring]:
     """Sites that are linked, as long as the block."""
     async with (
         real_sites(directory, pairs, namespaces=False, starts=STARTS[kind]) as sites,

@@ -17,7 +17,7 @@ from daemon.settings import HOPS
 from plugins.smqp.client import Client
 from routing.message import Message, Section
 from tests.support.accounting import account
-from tests.support.networks import Pair
+from tests.support.networks import SitePair
 from tests.support.patience import PATIENCE_S
 from tests.support.real_sites import PROBE_TIMEOUT_S, CutSites, RealSite, real_sites
 from tests.support.trial import destined, known
@@ -44,7 +44,7 @@ class Trip:
             await known(site, self.sites.pairs)
         await destined(self.sites["a"], "weather", {"d": "b"})
 
-    async def publish(self, *cuts: Pair) -> str:
+    async def publish(self, *cuts: SitePair) -> str:
         """Publish into a network with these cuts, of which nobody knows; returns the Smuid once b has it."""
         while True:
             for cut in cuts:
@@ -100,7 +100,7 @@ class Trip:
 
 
 @asynccontextmanager
-async def trip(directory: Path, pairs: list[Pair], probe_timeout_s: float) -> AsyncIterator[Trip]:
+async def trip(directory: Path, pairs: list[SitePair], probe_timeout_s: float) -> AsyncIterator[Trip]:
     """Sites that are linked, as long as the block."""
     async with (
         real_sites(directory, pairs, namespaces=False, probe_timeout_s=probe_timeout_s) as sites,
@@ -141,7 +141,7 @@ async def ended(site: RealSite, smuid: str) -> None:
     ids=["one of a ring", "two of three ways"],
 )
 async def test_what_a_site_had_accepted_when_it_was_killed_comes_by_another_way(
-    tmp_path: Path, pairs: list[Pair], swallows: Pair, killed: str, way: tuple[str, ...]
+    tmp_path: Path, pairs: list[SitePair], swallows: SitePair, killed: str, way: tuple[str, ...]
 ) -> None:
     async with trip(tmp_path, pairs, probe_timeout_s=PATIENCE_S) as running:
         smuid = await running.publish(swallows)

@@ -7,7 +7,7 @@ import pytest
 
 from daemon.system import open_files
 from tests.support.process import daemon
-from tests.support.running import RunningSite
+from tests.support.running import SiteProcess
 
 TOO_FEW = ", but the limit of open files leaves room for 144: raise LimitNOFILE="
 
@@ -19,24 +19,24 @@ def may_open(pid: int) -> int:
     raise AssertionError
 
 
-def set_connections_max(site: RunningSite, count: int) -> None:
+def set_connections_max(site: SiteProcess, count: int) -> None:
     settings = site.config.read_text()
     site.config.write_text(settings.replace("\n[limits]\n", f"\n[limits]\nconnections_max = {count}\n"))
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> RunningSite:
-    return RunningSite(tmp_path / "site")
+def site(tmp_path: Path) -> SiteProcess:
+    return SiteProcess(tmp_path / "site")
 
 
-async def test_a_site_takes_what_it_may_have(site: RunningSite) -> None:
+async def test_a_site_takes_what_it_may_have(site: SiteProcess) -> None:
     within = ("sh", "-c", 'ulimit -Sn 400; exec "$@"', "sh")
     async with daemon(site.config, within=within) as running:
         assert may_open(running.process.pid) == min(10_256, _hard_limit())
 
 
 async def test_a_site_that_may_not_have_enough_says_how_many_connections_there_can_be(
-    site: RunningSite,
+    site: SiteProcess,
 ) -> None:
     async with daemon(site.config, within=("sh", "-c", 'ulimit -n 400; exec "$@"', "sh")) as running:
         assert may_open(running.process.pid) == 400
@@ -46,7 +46,7 @@ async def test_a_site_that_may_not_have_enough_says_how_many_connections_there_c
         assert f"connections_max is 200{TOO_FEW}" in running.log
 
 
-async def test_a_reload_takes_the_files_that_it_wants(site: RunningSite) -> None:
+async def test_a_reload_takes_the_files_that_it_wants(site: SiteProcess) -> None:
     async with daemon(site.config, within=("sh", "-c", 'ulimit -Sn 400; exec "$@"', "sh")) as running:
         set_connections_max(site, 11000)
         await site.printed("reload")

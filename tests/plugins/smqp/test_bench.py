@@ -11,18 +11,18 @@ from daemon.terminal.failure import REFUSED, UNREACHABLE
 from tests.support import forked
 from tests.support.patience import PATIENCE_S
 from tests.support.process import daemon, environment, inherited
-from tests.support.running import RunningSite
+from tests.support.running import SiteProcess
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> RunningSite:
-    return RunningSite(tmp_path / "site")
+def site(tmp_path: Path) -> SiteProcess:
+    return SiteProcess(tmp_path / "site")
 
 
 RUN = "import typer; from plugins.smqp.commands import bench; typer.run(bench)"
 
 
-async def run(site: RunningSite, *options: str) -> str:
+async def run(site: SiteProcess, *options: str) -> str:
     """What it prints; it must succeed."""
     command = ["-c", RUN, *options, "--site", str(site.config)]
     done = await forked.run(command, env=environment(site.config.parent))
@@ -40,7 +40,7 @@ async def run(site: RunningSite, *options: str) -> str:
     ],
 )
 async def test_all_that_is_published_comes(
-    site: RunningSite, options: tuple[str, ...], deliveries: int
+    site: SiteProcess, options: tuple[str, ...], deliveries: int
 ) -> None:
     async with daemon(site.config):
         result: Any = json.loads(await run(site, "--messages", "40", "--window", "10", "--json", *options))
@@ -57,7 +57,7 @@ async def test_all_that_is_published_comes(
                 await trio.sleep(0.02)
 
 
-async def ended(site: RunningSite, *options: str) -> tuple[int, str]:
+async def ended(site: SiteProcess, *options: str) -> tuple[int, str]:
     """The exit code and what is said on stderr, by the command as it is installed."""
     run_main = "from daemon.cli.main import main; main()"
     command = ["-c", run_main, "bench", *options, "--site", str(site.config.parent)]
@@ -65,19 +65,19 @@ async def ended(site: RunningSite, *options: str) -> tuple[int, str]:
     return done.returncode, done.stderr.decode()
 
 
-async def test_a_site_that_does_not_run_is_said_not_to(site: RunningSite) -> None:
+async def test_a_site_that_does_not_run_is_said_not_to(site: SiteProcess) -> None:
     code, said = await ended(site, "--publishers", "3", "--subscribers", "2")
     assert (code, said.count("\n")) == (UNREACHABLE, 1)
     assert "does the site run" in said
 
 
-async def test_what_is_refused_ends_it_in_one_line(site: RunningSite) -> None:
+async def test_what_is_refused_ends_it_in_one_line(site: SiteProcess) -> None:
     async with daemon(site.config):
         code, said = await ended(site, "--messages", "3", "--topic", "dead.x:y@elsewhere.example")
     assert (code, said.count("\n")) == (REFUSED, 1)
 
 
-async def test_a_login_that_a_quota_refuses_is_a_refused_login(site: RunningSite) -> None:
+async def test_a_login_that_a_quota_refuses_is_a_refused_login(site: SiteProcess) -> None:
     async with daemon(site.config):
         assert (await site.command("account", "quotas", "admin", "--sessions", "1"))[0] == 0
         code, said = await ended(site, "--publishers", "2")

@@ -9,7 +9,7 @@ import trio
 from daemon.certificates.self_signed import make_self_signed
 from plugins.smqp.plugin import SmqpSettings, plugin
 from tests.support.site import PASSWORD, ListeningSite, running_site
-from tests.support.smqp_peer import Peer, frame
+from tests.support.smqp_peer import SmqpPeer, frame
 
 
 async def test_a_connection_ends_with_the_goodbye_of_tls_too(tmp_path: Path, nursery: trio.Nursery) -> None:
@@ -26,7 +26,7 @@ async def test_a_connection_ends_with_the_goodbye_of_tls_too(tmp_path: Path, nur
         trusting = ssl.create_default_context(cadata=certificate.decode())
         trusting.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
         async with await trio.open_ssl_over_tcp_stream("localhost", port, ssl_context=trusting) as stream:
-            peer = Peer(stream)
+            peer = SmqpPeer(stream)
             await peer.line()
             await peer.send(frame(f"PASS ada {PASSWORD}"), frame("QUIT"))
             assert (await peer.line())[0] == "OK PASS"

@@ -8,7 +8,7 @@ from daemon.settings import Limits
 from plugins.stomp.settings import StompSettings
 from routing.quotas import Quotas
 from tests.support.site import BrokerSite, running_site
-from tests.support.stomp import Connect, StompClient, stomp_server
+from tests.support.stomp import ConnectStomp, StompClient, stomp_server
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ async def connect(site: BrokerSite, settings: Any) -> AsyncIterator[Any]:
 
 
 @pytest.fixture
-async def ada(connect: Connect) -> StompClient:
+async def ada(connect: ConnectStomp) -> StompClient:
     """A client that is logged in with STOMP 1.2."""
     client: StompClient = connect()
     await client.connect()

@@ -7,7 +7,7 @@ import trio.testing
 
 from plugins.stomp.codec import Frame, encode
 from routing.errors import Refusal
-from tests.support.stomp import Connect, StompClient
+from tests.support.stomp import ConnectStomp, StompClient
 
 SEND = {"destination": "/queue/work", "persistent": "true"}
 
@@ -21,14 +21,14 @@ async def work(client: StompClient, count: int) -> None:
 
 
 @pytest.fixture
-async def publisher(connect: Connect) -> StompClient:
+async def publisher(connect: ConnectStomp) -> StompClient:
     publisher: StompClient = connect()
     await publisher.connect()
     return publisher
 
 
 @pytest.fixture
-async def worker(connect: Connect) -> StompClient:
+async def worker(connect: ConnectStomp) -> StompClient:
     worker: StompClient = connect()
     await worker.connect()
     return worker
@@ -43,7 +43,7 @@ async def leave(client: StompClient) -> None:
     await client.expect_end()
 
 
-async def left_over(connect: Connect) -> list[tuple[bytes, str]]:
+async def left_over(connect: ConnectStomp) -> list[tuple[bytes, str]]:
     """What a new consumer gets: the bodies and delivery counts up to a message sent last."""
     client = connect()
     await client.connect()
@@ -57,7 +57,7 @@ async def left_over(connect: Connect) -> list[tuple[bytes, str]]:
 
 
 async def test_in_mode_auto_what_was_sent_is_consumed(
-    publisher: StompClient, worker: StompClient, connect: Connect
+    publisher: StompClient, worker: StompClient, connect: ConnectStomp
 ) -> None:
     await worker.subscribe("/queue/work")
     await work(publisher, 3)
@@ -67,7 +67,7 @@ async def test_in_mode_auto_what_was_sent_is_consumed(
 
 
 async def test_what_a_lost_connection_held_comes_again_with_a_higher_count(
-    publisher: StompClient, worker: StompClient, connect: Connect
+    publisher: StompClient, worker: StompClient, connect: ConnectStomp
 ) -> None:
     await worker.subscribe("/queue/work", ack="client-individual")
     await work(publisher, 3)
@@ -79,7 +79,7 @@ async def test_what_a_lost_connection_held_comes_again_with_a_higher_count(
 
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
 async def test_in_mode_client_an_ack_is_for_all_before_it_too(
-    publisher: StompClient, connect: Connect, version: str
+    publisher: StompClient, connect: ConnectStomp, version: str
 ) -> None:
     worker = connect(version)
     await worker.connect()
@@ -95,7 +95,7 @@ async def test_in_mode_client_an_ack_is_for_all_before_it_too(
 
 
 async def test_who_acknowledges_several_at_once_has_worked_on_as_many(
-    publisher: StompClient, worker: StompClient, connect: Connect
+    publisher: StompClient, worker: StompClient, connect: ConnectStomp
 ) -> None:
     await worker.subscribe("/queue/work", ack="client")
     await work(publisher, 7)
@@ -106,7 +106,7 @@ async def test_who_acknowledges_several_at_once_has_worked_on_as_many(
 
 
 async def test_a_cumulative_ack_spares_other_subscriptions(
-    publisher: StompClient, worker: StompClient, connect: Connect
+    publisher: StompClient, worker: StompClient, connect: ConnectStomp
 ) -> None:
     await worker.subscribe("/queue/other", id="other", ack="client")
     await worker.send("SEND", {**SEND, "destination": "/queue/other"}, b"other")
@@ -127,7 +127,7 @@ async def bare(client: StompClient, *bodies: bytes, **headers: Any) -> None:
 
 
 async def test_a_bare_send_is_locked_until_it_is_acknowledged(
-    publisher: StompClient, worker: StompClient, connect: Connect
+    publisher: StompClient, worker: StompClient, connect: ConnectStomp
 ) -> None:
     await worker.subscribe("/queue/work", ack="client-individual", prefetch_count="2")
     await bare(publisher, b"a", b"b", b"c")
@@ -151,7 +151,7 @@ async def test_a_bare_send_that_is_not_wanted_comes_again(
 
 
 async def test_a_bare_send_belongs_to_the_transaction_of_its_ack(
-    publisher: StompClient, worker: StompClient, connect: Connect
+    publisher: StompClient, worker: StompClient, connect: ConnectStomp
 ) -> None:
     await worker.subscribe("/queue/work", ack="client-individual")
     await bare(publisher, b"a", b"b")
@@ -165,7 +165,7 @@ async def test_a_bare_send_belongs_to_the_transaction_of_its_ack(
 
 
 async def test_a_bare_send_is_finished_when_it_goes_to_a_consumer_that_acknowledges_nothing(
-    publisher: StompClient, worker: StompClient, connect: Connect
+    publisher: StompClient, worker: StompClient, connect: ConnectStomp
 ) -> None:
     await worker.subscribe("/queue/work")
     await bare(publisher, b"a")
@@ -175,7 +175,7 @@ async def test_a_bare_send_is_finished_when_it_goes_to_a_consumer_that_acknowled
 
 
 async def test_a_cumulative_ack_may_name_an_unguaranteed_message(
-    publisher: StompClient, worker: StompClient, connect: Connect
+    publisher: StompClient, worker: StompClient, connect: ConnectStomp
 ) -> None:
     await worker.subscribe("/queue/work", ack="client")
     await work(publisher, 1)
@@ -210,7 +210,7 @@ async def test_a_nack_without_requeue_makes_a_dead_letter(
 
 
 async def test_what_was_prefetched_and_not_read_has_not_failed(
-    publisher: StompClient, connect: Connect
+    publisher: StompClient, connect: ConnectStomp
 ) -> None:
     await work(publisher, 40)
     for round in range(20):
@@ -258,7 +258,7 @@ async def test_a_second_ack_of_the_same_message_does_nothing(
     "then", [b"UNSUBSCRIBE\nid:0\n\n\0", b"DISCONNECT\n\n\0", b"HELLO\n\n\0", b"no frame\0", b"SEND\n"]
 )
 async def test_acks_that_came_with_something_else_count(
-    publisher: StompClient, worker: StompClient, connect: Connect, then: bytes
+    publisher: StompClient, worker: StompClient, connect: ConnectStomp, then: bytes
 ) -> None:
     await worker.subscribe("/queue/work", ack="client-individual")
     await work(publisher, 3)
@@ -273,7 +273,7 @@ async def test_acks_that_came_with_something_else_count(
 
 
 async def test_in_1_1_the_subscription_has_to_be_the_right_one(
-    publisher: StompClient, connect: Connect
+    publisher: StompClient, connect: ConnectStomp
 ) -> None:
     worker = connect("1.1")
     await worker.connect()
@@ -306,7 +306,7 @@ async def test_a_prefetch_beyond_the_limit_is_the_limit(
 
 
 async def test_consumers_of_a_queue_share_it_fairly(
-    publisher: StompClient, worker: StompClient, connect: Connect
+    publisher: StompClient, worker: StompClient, connect: ConnectStomp
 ) -> None:
     other = connect()
     await other.connect()

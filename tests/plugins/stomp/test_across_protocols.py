@@ -14,7 +14,7 @@ from routing.message import Message, Section
 from tests.support.patience import PATIENCE_S
 from tests.support.site import PASSWORD, BrokerSite
 from tests.support.smqp_peer import serve_connection
-from tests.support.stomp import Connect, StompClient
+from tests.support.stomp import ConnectStomp, StompClient
 
 EVERY_BYTE = bytes(range(256))
 SMQPS_OWN = {
@@ -69,7 +69,7 @@ async def bob(site: BrokerSite, nursery: trio.Nursery) -> AsyncIterator[Any]:
 @pytest.mark.parametrize("guarantee", ["YES", "NO"])
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_all_headers_and_every_byte_go_from_stomp_to_smqp_and_back(
-    connect: Connect, bob: Any, version: str, guarantee: str
+    connect: ConnectStomp, bob: Any, version: str, guarantee: str
 ) -> None:
     stomp = connect(version)
     await stomp.connect()

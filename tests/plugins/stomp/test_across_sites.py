@@ -11,7 +11,7 @@ from plugins.stomp.codec import VERSIONS
 from plugins.stomp.settings import StompSettings
 from tests.plugins.stomp.test_across_protocols import EVERY_BYTE, everything
 from tests.support.federated import federated_site
-from tests.support.links import Network
+from tests.support.links import MemoryNetwork
 from tests.support.site import BrokerSite
 from tests.support.stomp import stomp_server
 
@@ -21,7 +21,7 @@ CHAIN = {"alpha": ["beta"], "beta": ["alpha", "gamma"], "gamma": ["beta"]}
 @asynccontextmanager
 async def clients(directory: Any, depth: int = 0, version: str = "1.2") -> AsyncIterator[Any]:
     """The sites at both ends, and a client that is logged in at each."""
-    network = Network()
+    network = MemoryNetwork()
     async with AsyncExitStack() as stack:
         sites = [
             await stack.enter_async_context(federated_site(network, directory, name, peers))

@@ -7,13 +7,13 @@ import pytest
 
 from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
-from tests.support.stomp import Connect, StompClient
+from tests.support.stomp import ConnectStomp, StompClient
 
 SEND = {"destination": "/queue/out", "transaction": "t"}
 
 
 @pytest.fixture
-async def reader(connect: Connect) -> StompClient:
+async def reader(connect: ConnectStomp) -> StompClient:
     reader: StompClient = connect()
     await reader.connect()
     await reader.subscribe("/queue/out")
@@ -63,7 +63,7 @@ async def test_a_transaction_left_open_by_a_disconnect_is_aborted(
 
 
 async def test_a_message_is_taken_from_one_queue_and_put_into_another_at_once(
-    ada: StompClient, reader: StompClient, connect: Connect
+    ada: StompClient, reader: StompClient, connect: ConnectStomp
 ) -> None:
     await ada.subscribe("/queue/in", ack="client-individual")
     await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, b"work")
@@ -81,7 +81,9 @@ async def test_a_message_is_taken_from_one_queue_and_put_into_another_at_once(
     assert (await other.expect("MESSAGE")).body == b"next"
 
 
-async def test_an_aborted_ack_leaves_the_message_unacknowledged(ada: StompClient, connect: Connect) -> None:
+async def test_an_aborted_ack_leaves_the_message_unacknowledged(
+    ada: StompClient, connect: ConnectStomp
+) -> None:
     await ada.subscribe("/queue/in", ack="client-individual")
     await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, b"work")
     message = await ada.expect("MESSAGE")
@@ -96,7 +98,7 @@ async def test_an_aborted_ack_leaves_the_message_unacknowledged(ada: StompClient
 
 
 async def test_a_nack_may_be_part_of_a_transaction(
-    ada: StompClient, reader: StompClient, connect: Connect
+    ada: StompClient, reader: StompClient, connect: ConnectStomp
 ) -> None:
     await ada.subscribe("/queue/in", ack="client")
     for _ in range(2):
@@ -130,7 +132,7 @@ async def test_an_ack_whose_lock_was_lost_undoes_the_whole_transaction(
 
 
 async def test_a_message_that_may_not_be_sent_undoes_the_whole_transaction(
-    connect: Connect, reader: StompClient
+    connect: ConnectStomp, reader: StompClient
 ) -> None:
     eve = connect()
     await eve.connect(login="eve")
@@ -184,7 +186,7 @@ class TestBounds:
 
 @pytest.mark.parametrize("receipt", [{"receipt": "all of it"}, {}])
 async def test_where_one_message_cannot_be_stored_nothing_of_it_happens_and_the_client_is_told(
-    ada: StompClient, reader: StompClient, connect: Connect, tmp_path: Path, receipt: dict[str, str]
+    ada: StompClient, reader: StompClient, connect: ConnectStomp, tmp_path: Path, receipt: dict[str, str]
 ) -> None:
     await ada.subscribe("/queue/in", ack="client-individual")
     await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, b"work")

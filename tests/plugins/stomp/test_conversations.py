@@ -6,12 +6,12 @@ import trio.testing
 from daemon.frontend import Identity
 from routing.message import Message, Section
 from tests.support.site import BrokerSite
-from tests.support.stomp import Connect, StompClient
+from tests.support.stomp import ConnectStomp, StompClient
 
 VERSIONS = ["1.0", "1.1", "1.2"]
 
 
-async def test_a_login_is_answered_with_what_was_agreed(connect: Connect, site: BrokerSite) -> None:
+async def test_a_login_is_answered_with_what_was_agreed(connect: ConnectStomp, site: BrokerSite) -> None:
     client = connect()
     connected = await client.connect(heart_beat="0,0")
     assert connected.headers["server"] == site.server_ident
@@ -21,7 +21,7 @@ async def test_a_login_is_answered_with_what_was_agreed(connect: Connect, site: 
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_message_goes_from_send_to_subscriber_in_every_version(
-    connect: Connect, version: str
+    connect: ConnectStomp, version: str
 ) -> None:
     client = connect(version)
     await client.connect()
@@ -40,7 +40,7 @@ async def test_a_message_goes_from_send_to_subscriber_in_every_version(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_stomp_is_the_same_as_connect(connect: Connect, version: str) -> None:
+async def test_stomp_is_the_same_as_connect(connect: ConnectStomp, version: str) -> None:
     client = connect(version)
     await client.send("STOMP", {"accept-version": version, "login": "ada", "passcode": "correct horse"})
     await client.expect("CONNECTED", version=version)
@@ -65,7 +65,7 @@ async def test_a_message_tells_all_that_the_servers_know(ada: StompClient) -> No
     assert message.headers["created"].endswith("Z")
 
 
-async def test_a_topic_goes_to_all_and_a_queue_to_one(connect: Connect) -> None:
+async def test_a_topic_goes_to_all_and_a_queue_to_one(connect: ConnectStomp) -> None:
     clients = [connect() for _ in range(3)]
     for client in clients:
         await client.connect()
@@ -103,7 +103,7 @@ async def test_a_channel_of_a_queue_is_its_own_queue(ada: StompClient) -> None:
     }
 
 
-async def test_user_headers_arrive_as_they_were_sent(connect: Connect) -> None:
+async def test_user_headers_arrive_as_they_were_sent(connect: ConnectStomp) -> None:
     headers = {
         "a:b": "c:d",
         "line": "1\n2",
@@ -123,7 +123,9 @@ async def test_user_headers_arrive_as_they_were_sent(connect: Connect) -> None:
         assert {name: message.headers.get(name) for name in headers} == headers
 
 
-async def test_a_1_0_subscriber_gets_the_headers_that_it_can_read(connect: Connect, ada: StompClient) -> None:
+async def test_a_1_0_subscriber_gets_the_headers_that_it_can_read(
+    connect: ConnectStomp, ada: StompClient
+) -> None:
     client = connect("1.0")
     await client.connect()
     await client.subscribe("/topic/news")
@@ -132,7 +134,7 @@ async def test_a_1_0_subscriber_gets_the_headers_that_it_can_read(connect: Conne
     assert "@" in message.headers["message-id"]
 
 
-async def test_1_0_needs_no_id_and_names_no_subscription(connect: Connect) -> None:
+async def test_1_0_needs_no_id_and_names_no_subscription(connect: ConnectStomp) -> None:
     client = connect("1.0")
     await client.connect()
     await client.ask("SUBSCRIBE", {"destination": "/queue/orders", "ack": "client"})
@@ -176,7 +178,7 @@ async def test_disconnect_is_answered_after_all_that_came_before(ada: StompClien
     await ada.expect_end()
 
 
-async def test_many_frames_may_come_in_one_segment_with_the_login(connect: Connect) -> None:
+async def test_many_frames_may_come_in_one_segment_with_the_login(connect: ConnectStomp) -> None:
     client = connect()
     await client.raw(
         b"CONNECT\naccept-version:1.2\nlogin:ada\npasscode:correct horse\n\n\0\n"
@@ -188,7 +190,7 @@ async def test_many_frames_may_come_in_one_segment_with_the_login(connect: Conne
     await client.expect("RECEIPT", receipt_id="bye")
 
 
-async def test_frames_may_come_byte_by_byte(connect: Connect) -> None:
+async def test_frames_may_come_byte_by_byte(connect: ConnectStomp) -> None:
     client = connect()
     stream = (
         b"CONNECT\r\naccept-version:1.2\r\nlogin:ada\r\npasscode:correct horse\r\n\r\n\0\r\n"
@@ -201,7 +203,7 @@ async def test_frames_may_come_byte_by_byte(connect: Connect) -> None:
     assert (await client.expect("MESSAGE")).body == b"a\0b"
 
 
-async def test_a_site_that_stops_says_so_and_where_to_go(connect: Connect, site: BrokerSite) -> None:
+async def test_a_site_that_stops_says_so_and_where_to_go(connect: ConnectStomp, site: BrokerSite) -> None:
     client, busy = connect(), connect()
     await client.connect()
     await busy.connect()
@@ -218,7 +220,7 @@ async def test_a_site_that_stops_says_so_and_where_to_go(connect: Connect, site:
 
 
 async def test_several_sections_of_an_smqp_message_become_one_body(
-    connect: Connect, ada: StompClient, site: BrokerSite
+    connect: ConnectStomp, ada: StompClient, site: BrokerSite
 ) -> None:
     await ada.subscribe("/topic/pictures")
     session = site.open_session(Identity("bob"), "desk", protocol="smqp", remote="test")
@@ -232,7 +234,7 @@ async def test_several_sections_of_an_smqp_message_become_one_body(
 
 @pytest.mark.parametrize("fault", [b"RUBBISH\n\n\0", b"SEND\nreceipt:bad\n\n\0", b"SEND\n\xff:\n\n\0"])
 async def test_what_was_done_is_said_before_an_error_ends_the_connection(
-    connect: Connect, fault: bytes
+    connect: ConnectStomp, fault: bytes
 ) -> None:
     client = connect()
     await client.connect()
@@ -244,7 +246,9 @@ async def test_what_was_done_is_said_before_an_error_ends_the_connection(
     await client.expect_end()
 
 
-async def test_what_was_done_is_said_before_a_refused_commit_ends_the_connection(connect: Connect) -> None:
+async def test_what_was_done_is_said_before_a_refused_commit_ends_the_connection(
+    connect: ConnectStomp,
+) -> None:
     client = connect()
     await client.connect()
     await client.send("BEGIN", {"transaction": "t"})
@@ -258,7 +262,7 @@ async def test_what_was_done_is_said_before_a_refused_commit_ends_the_connection
     await client.expect_end()
 
 
-async def test_a_receipt_names_the_message_that_was_sent(connect: Connect) -> None:
+async def test_a_receipt_names_the_message_that_was_sent(connect: ConnectStomp) -> None:
     client = connect()
     await client.connect()
     await client.subscribe("/queue/a")
@@ -274,7 +278,7 @@ async def test_a_reply_goes_to_an_address(ada: StompClient, address: str) -> Non
     await ada.refused("bad-topic")
 
 
-async def test_a_client_that_ends_its_stream_gets_all_its_answers(connect: Connect) -> None:
+async def test_a_client_that_ends_its_stream_gets_all_its_answers(connect: ConnectStomp) -> None:
     client = connect()
     await client.connect()
     for number in range(10):

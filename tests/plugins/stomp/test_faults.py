@@ -3,7 +3,7 @@
 import pytest
 
 from routing.errors import Refusal
-from tests.support.stomp import Connect, StompClient
+from tests.support.stomp import ConnectStomp, StompClient
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ from tests.support.stomp import Connect, StompClient
     ],
 )
 async def test_what_cannot_be_a_login_is_refused(
-    connect: Connect, frame: bytes, code: str, text: bytes
+    connect: ConnectStomp, frame: bytes, code: str, text: bytes
 ) -> None:
     client = connect()
     await client.raw(frame)
@@ -60,14 +60,14 @@ async def test_what_cannot_be_a_login_is_refused(
         b"CONNECT\nlogin:ada\npasscode:x\nsecret\n\n\0",
     ],
 )
-async def test_an_error_of_a_login_holds_no_passcode(connect: Connect, frame: bytes) -> None:
+async def test_an_error_of_a_login_holds_no_passcode(connect: ConnectStomp, frame: bytes) -> None:
     client = connect()
     await client.raw(frame)
     error = await client.expect("ERROR")
     assert b"secret" not in error.body
 
 
-async def test_without_a_common_version_the_error_names_those_there_are(connect: Connect) -> None:
+async def test_without_a_common_version_the_error_names_those_there_are(connect: ConnectStomp) -> None:
     client = connect()
     await client.send("CONNECT", {"accept-version": "2.1"})
     error = await client.refused(Refusal.NOT_AVAILABLE)
@@ -75,7 +75,9 @@ async def test_without_a_common_version_the_error_names_those_there_are(connect:
 
 
 @pytest.mark.parametrize("client_id", ["", "a b", "a:b", "x" * 65])
-async def test_a_client_id_is_a_channel_and_has_to_look_like_one(connect: Connect, client_id: str) -> None:
+async def test_a_client_id_is_a_channel_and_has_to_look_like_one(
+    connect: ConnectStomp, client_id: str
+) -> None:
     client = connect()
     await client.send(
         "CONNECT",
@@ -134,7 +136,7 @@ async def test_what_the_server_will_not_do_is_an_error_with_the_receipt_and_the_
     assert error.body.startswith(command.encode())
 
 
-async def test_who_may_not_send_is_told_so(connect: Connect) -> None:
+async def test_who_may_not_send_is_told_so(connect: ConnectStomp) -> None:
     eve = connect()
     await eve.connect(login="eve")
     await eve.ask("SEND", {"destination": "/topic/eve.news"})
@@ -142,7 +144,7 @@ async def test_who_may_not_send_is_told_so(connect: Connect) -> None:
     await eve.refused(Refusal.FORBIDDEN)
 
 
-async def test_nothing_is_carried_out_after_an_error(ada: StompClient, connect: Connect) -> None:
+async def test_nothing_is_carried_out_after_an_error(ada: StompClient, connect: ConnectStomp) -> None:
     other = connect()
     await other.connect()
     await other.subscribe("/queue/a")

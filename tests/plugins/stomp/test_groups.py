@@ -9,7 +9,7 @@ from tests.plugins.stomp.test_across_sites import clients
 from tests.plugins.stomp.test_kill import client_of
 from tests.support.ports import free_port
 from tests.support.process import daemon
-from tests.support.stomp import Connect, StompClient
+from tests.support.stomp import ConnectStomp, StompClient
 from tests.support.stomp_site import make_stomp_site, stomp_environment
 
 
@@ -27,14 +27,14 @@ async def work(client: StompClient, *bodies: str) -> list[Frame]:
     return frames
 
 
-async def subscribed(connect: Connect) -> StompClient:
+async def subscribed(connect: ConnectStomp) -> StompClient:
     client: StompClient = connect()
     await client.connect()
     await client.subscribe("/queue/T", ack="client-individual")
     return client
 
 
-async def test_a_group_has_one_consumer_until_that_dies(ada: StompClient, connect: Connect) -> None:
+async def test_a_group_has_one_consumer_until_that_dies(ada: StompClient, connect: ConnectStomp) -> None:
     one, other = await subscribed(connect), await subscribed(connect)
     await send(ada, "x1", "y1", "x2", "x3")
     first, *_ = await work(one, "x1", "x2", "x3")
@@ -44,7 +44,7 @@ async def test_a_group_has_one_consumer_until_that_dies(ada: StompClient, connec
     await work(other, "x2", "x3")
 
 
-async def test_a_sequence_below_zero_ends_a_group(ada: StompClient, connect: Connect) -> None:
+async def test_a_sequence_below_zero_ends_a_group(ada: StompClient, connect: ConnectStomp) -> None:
     one, other = await subscribed(connect), await subscribed(connect)
     await send(ada, "x1")
     await send(ada, "x2", JMSXGroupSeq="-1")

@@ -12,7 +12,7 @@ from daemon.accounts.passwords import verify_password
 from daemon.settings import Limits
 from tests.support.patience import PATIENCE_S, pass_time
 from tests.support.site import PASSWORD, BrokerSite
-from tests.support.stomp import Connect
+from tests.support.stomp import ConnectStomp
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 async def test_a_login_whose_time_ends_while_its_password_is_verified_is_answered(
-    connect: Connect, gate: Any, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, gate: Any, mock_clock: trio.testing.MockClock
 ) -> None:
     clients = [connect() for _ in range(12)]
     async with trio.open_nursery() as nursery:
@@ -47,7 +47,7 @@ async def test_a_login_whose_time_ends_while_its_password_is_verified_is_answere
 
 
 async def test_who_says_nothing_is_told_how_long_it_had(
-    connect: Connect, gate: Any, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, gate: Any, mock_clock: trio.testing.MockClock
 ) -> None:
     client = connect()
     await pass_time(mock_clock, 20)
@@ -56,7 +56,7 @@ async def test_who_says_nothing_is_told_how_long_it_had(
 
 
 async def test_a_wrong_password_is_told_so_however_long_that_takes(
-    connect: Connect, gate: Any, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, gate: Any, mock_clock: trio.testing.MockClock
 ) -> None:
     client = connect()
     await client.send(
@@ -68,7 +68,7 @@ async def test_a_wrong_password_is_told_so_however_long_that_takes(
 
 
 async def test_who_leaves_while_its_password_waits_gives_its_place_up(
-    site: BrokerSite, connect: Connect, gate: Any
+    site: BrokerSite, connect: ConnectStomp, gate: Any
 ) -> None:
     clients = [connect() for _ in range(12)]
     for number, client in enumerate(clients):
@@ -84,7 +84,7 @@ async def test_who_leaves_while_its_password_waits_gives_its_place_up(
     gate.set()
 
 
-async def test_what_is_sent_with_the_login_is_done_after_it(connect: Connect, gate: Any) -> None:
+async def test_what_is_sent_with_the_login_is_done_after_it(connect: ConnectStomp, gate: Any) -> None:
     client = connect()
     await client.send("CONNECT", {"accept-version": "1.2", "login": "ada", "passcode": PASSWORD})
     await trio.testing.wait_all_tasks_blocked(0.01)

@@ -4,7 +4,7 @@ import pytest
 
 from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
-from tests.support.stomp import Connect, StompClient
+from tests.support.stomp import ConnectStomp, StompClient
 
 
 async def expect_bodies(client: StompClient, *bodies: bytes) -> None:
@@ -42,7 +42,7 @@ async def test_a_message_by_a_pattern_names_where_it_was_sent(
     assert message.body == b"rain"
 
 
-async def test_each_subscription_gets_its_own_and_a_queue_gives_to_one(connect: Connect) -> None:
+async def test_each_subscription_gets_its_own_and_a_queue_gives_to_one(connect: ConnectStomp) -> None:
     ada = connect()
     await ada.connect()
     await ada.subscribe("/topic/weather.*", id="pattern")
@@ -71,7 +71,7 @@ async def test_one_prefetch_and_one_order_hold_for_all_topics(ada: StompClient) 
 
 @pytest.mark.parametrize("version", ["1.1", "1.2"])
 async def test_it_is_acknowledged_given_back_and_finished_in_transactions(
-    connect: Connect, version: str
+    connect: ConnectStomp, version: str
 ) -> None:
     ada = connect(version)
     await ada.connect()
@@ -100,7 +100,7 @@ async def test_it_is_acknowledged_given_back_and_finished_in_transactions(
     await expect_bodies(ada, b"another")
 
 
-async def test_it_can_be_durable_and_be_ended_by_a_later_connection(connect: Connect) -> None:
+async def test_it_can_be_durable_and_be_ended_by_a_later_connection(connect: ConnectStomp) -> None:
     durable = {"destination": "/topic/weather.>", "durable": "true", "id": "mine"}
 
     async def desk() -> StompClient:
@@ -131,7 +131,7 @@ async def test_it_can_be_durable_and_be_ended_by_a_later_connection(connect: Con
 
 
 @pytest.mark.parametrize("destination", ["/topic/weather.*", "/queue/jobs.#", "weather.>"])
-async def test_a_send_to_a_pattern_is_refused_by_name(connect: Connect, destination: str) -> None:
+async def test_a_send_to_a_pattern_is_refused_by_name(connect: ConnectStomp, destination: str) -> None:
     for frame in ({}, {"transaction": "t"}):
         ada = connect()
         await ada.connect()

@@ -8,7 +8,7 @@ import trio.testing
 
 from routing.quotas import Quotas
 from tests.support.site import BrokerSite
-from tests.support.stomp import Connect, StompClient
+from tests.support.stomp import ConnectStomp, StompClient
 
 DURABLE = {"destination": "/queue/T", "persistent": "true"}
 
@@ -33,7 +33,7 @@ async def test_who_sends_faster_than_it_may_is_read_no_faster_and_loses_nothing(
 
 @pytest.mark.parametrize("quotas", [Quotas(publish_rate_per_s_max=10.0, publish_burst_max=1)])
 async def test_what_another_of_its_connections_sent_together_holds_up_what_it_sends_and_nothing_else(
-    site: BrokerSite, ada: StompClient, connect: Connect, quotas: Any
+    site: BrokerSite, ada: StompClient, connect: ConnectStomp, quotas: Any
 ) -> None:
     other = connect()
     await other.connect()

@@ -14,11 +14,11 @@ from routing.errors import Refusal
 from tests.support.patience import pass_time
 from tests.support.site import BrokerSite
 from tests.support.sockets import socket_pair
-from tests.support.stomp import Connect, StompClient
+from tests.support.stomp import ConnectStomp, StompClient
 
 
 async def test_the_server_sends_heart_beats_as_often_as_was_agreed(
-    connect: Connect, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock
 ) -> None:
     client = connect()
     await client.connect(heart_beat="0,2000")
@@ -28,7 +28,7 @@ async def test_the_server_sends_heart_beats_as_often_as_was_agreed(
 
 
 async def test_what_is_sent_anyway_is_a_heart_beat_too(
-    connect: Connect, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock
 ) -> None:
     client = connect()
     await client.connect(heart_beat="0,2000")
@@ -42,7 +42,7 @@ async def test_what_is_sent_anyway_is_a_heart_beat_too(
 
 @pytest.mark.parametrize("pair", [memory_stream_pair, socket_pair])
 async def test_what_is_answered_with_nothing_keeps_no_heart_beat_back(
-    connect: Connect, mock_clock: trio.testing.MockClock, pair: Any
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock, pair: Any
 ) -> None:
     """A SEND without a receipt is answered by the broker, but not to the client."""
     client, other = connect("1.2", pair=pair), connect("1.2", pair=pair)
@@ -61,7 +61,7 @@ async def test_what_is_answered_with_nothing_keeps_no_heart_beat_back(
 
 
 async def test_silence_is_counted_from_the_last_that_came(
-    connect: Connect, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock
 ) -> None:
     """Two and a half intervals, though the wait for more had begun before it came."""
     client = connect()
@@ -83,7 +83,7 @@ async def test_silence_is_counted_from_the_last_that_came(
 
 
 async def test_no_more_heart_beats_are_agreed_to_than_the_server_allows(
-    connect: Connect, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock
 ) -> None:
     client = connect()
     await client.connect(heart_beat="0,1")
@@ -92,7 +92,7 @@ async def test_no_more_heart_beats_are_agreed_to_than_the_server_allows(
 
 
 async def test_a_client_that_misses_its_heart_beats_is_dropped(
-    connect: Connect, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock
 ) -> None:
     client = connect()
     await client.connect(heart_beat="2000,0")
@@ -102,7 +102,7 @@ async def test_a_client_that_misses_its_heart_beats_is_dropped(
     await client.expect_end()
 
 
-async def test_a_client_that_beats_stays(connect: Connect, mock_clock: trio.testing.MockClock) -> None:
+async def test_a_client_that_beats_stays(connect: ConnectStomp, mock_clock: trio.testing.MockClock) -> None:
     client = connect()
     await client.connect(heart_beat="2000,0")
     for _ in range(5):
@@ -135,7 +135,7 @@ async def test_who_stops_within_a_frame_is_told_and_dropped_however_long_it_was_
 
 
 async def test_a_client_that_does_not_log_in_is_told_and_dropped(
-    connect: Connect, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock
 ) -> None:
     client = connect()
     await client.raw(b"CONNECT\naccept-version:1.2\n")
@@ -144,7 +144,7 @@ async def test_a_client_that_does_not_log_in_is_told_and_dropped(
 
 
 async def test_who_was_refused_a_login_hears_nothing_more(
-    connect: Connect, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock
 ) -> None:
     client = connect()
     await client.raw(b"CONNECT\naccept-version:1.2\n")
@@ -156,7 +156,7 @@ async def test_who_was_refused_a_login_hears_nothing_more(
 
 
 async def test_a_client_that_does_not_read_is_dropped_and_costs_nobody_else_anything(
-    connect: Connect, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock
 ) -> None:
     slow, quick = connect(pair=lockstep_stream_pair), connect()
     await slow.connect()
@@ -173,7 +173,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_costs_nobody_else_anyt
 
 
 async def test_a_client_that_does_not_read_is_not_read_from(
-    connect: Connect, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock
 ) -> None:
     client = connect(pair=lockstep_stream_pair)
     await client.connect()
@@ -206,7 +206,7 @@ class TestUnanswered:
         return Limits(unanswered_per_session_max=2)
 
     async def test_a_client_to_which_many_answers_are_owed_is_not_read_from(
-        self, connect: Connect, site: BrokerSite, mock_clock: trio.testing.MockClock
+        self, connect: ConnectStomp, site: BrokerSite, mock_clock: trio.testing.MockClock
     ) -> None:
         sessions = []
 
@@ -233,7 +233,7 @@ class TestUnanswered:
         assert answers == [str(number) for number in range(6)]
 
     async def test_of_what_came_together_no_more_is_carried_out_than_may_be_unanswered(
-        self, connect: Connect, site: BrokerSite
+        self, connect: ConnectStomp, site: BrokerSite
     ) -> None:
         sessions, published = [], []
 
@@ -257,7 +257,7 @@ class TestUnanswered:
             await client.expect("RECEIPT")
 
     async def test_where_no_answer_comes_for_long_the_connection_ends(
-        self, connect: Connect, site: BrokerSite, mock_clock: trio.testing.MockClock
+        self, connect: ConnectStomp, site: BrokerSite, mock_clock: trio.testing.MockClock
     ) -> None:
         def open_session(identity: Any, channel: str, **options: Any) -> Any:
             return ReluctantSession(site.broker.open_session(identity, channel, **options))
@@ -272,7 +272,7 @@ class TestUnanswered:
 
 
 async def test_after_the_last_frame_the_server_waits_for_the_client_to_close_but_not_for_ever(
-    connect: Connect, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock
 ) -> None:
     client = connect()
     await client.connect()
@@ -284,7 +284,7 @@ async def test_after_the_last_frame_the_server_waits_for_the_client_to_close_but
         await client.raw(b"\n")
 
 
-async def test_a_stream_that_breaks_ends_the_session_and_frees_what_it_held(connect: Connect) -> None:
+async def test_a_stream_that_breaks_ends_the_session_and_frees_what_it_held(connect: ConnectStomp) -> None:
     first, second = connect(), connect()
     await first.connect()
     await first.subscribe("/queue/a", ack="client")
@@ -298,7 +298,7 @@ async def test_a_stream_that_breaks_ends_the_session_and_frees_what_it_held(conn
 
 
 async def test_a_frame_that_has_begun_has_to_go_on(
-    connect: Connect, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock
 ) -> None:
     client = connect()
     await client.connect()
@@ -314,7 +314,7 @@ async def test_a_frame_that_has_begun_has_to_go_on(
 
 
 async def test_who_leaves_while_the_site_can_answer_nothing_is_let_go(
-    connect: Connect, site: BrokerSite, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, site: BrokerSite, mock_clock: trio.testing.MockClock
 ) -> None:
     def open_session(identity: Any, channel: str, **options: Any) -> Any:
         return ReluctantSession(site.broker.open_session(identity, channel, **options))

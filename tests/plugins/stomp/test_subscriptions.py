@@ -14,7 +14,7 @@ from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
 from routing.message import Message, Section
 from tests.support.site import BrokerSite
-from tests.support.stomp import Connect, StompClient
+from tests.support.stomp import ConnectStomp, StompClient
 
 PERSISTENT = {"destination": "/topic/news", "persistent": "true"}
 
@@ -27,7 +27,7 @@ DIALECTS = {
 
 
 @pytest.fixture
-def again(connect: Connect) -> Callable[..., Any]:
+def again(connect: ConnectStomp) -> Callable[..., Any]:
     """Another connection of the same account and client-id."""
 
     async def again(**headers: Any) -> Any:
@@ -61,7 +61,7 @@ async def test_a_durable_subscription_gets_what_came_while_nobody_listened(
     assert (await second.expect("MESSAGE")).body == b"missed"
 
 
-async def test_without_a_client_id_it_belongs_to_the_account(connect: Connect, ada: StompClient) -> None:
+async def test_without_a_client_id_it_belongs_to_the_account(connect: ConnectStomp, ada: StompClient) -> None:
     await subscribe(ada, {"durable": "true"}, id="reports")
     await leave(ada)
     publisher, second = connect(), connect()
@@ -120,7 +120,7 @@ async def test_a_durable_subscription_of_an_earlier_connection_can_be_ended(
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("begun_here", [True, False])
 async def test_a_durable_subscription_can_be_ended_by_its_name_alone(
-    connect: Connect, ada: StompClient, version: str, begun_here: bool
+    connect: ConnectStomp, ada: StompClient, version: str, begun_here: bool
 ) -> None:
     """ActiveMQ's users need not say the id of the SUBSCRIBE, which their connection may never have sent."""
     named = {"destination": "/topic/news", "activemq.subscriptionName": "mine"}
@@ -288,7 +288,7 @@ async def test_after_unsubscribe_no_more_comes_and_the_id_is_free(ada: StompClie
 
 class TestReplies:
     async def test_a_request_is_answered_without_a_subscription(
-        self, ada: StompClient, connect: Connect
+        self, ada: StompClient, connect: ConnectStomp
     ) -> None:
         server = connect()
         await server.connect(login="bob")
@@ -311,7 +311,7 @@ class TestReplies:
 
     @pytest.mark.parametrize("kind", ["queue", "topic"])
     async def test_replies_find_the_connection_and_the_temporary_queue_that_asked(
-        self, connect: Connect, kind: str
+        self, connect: ConnectStomp, kind: str
     ) -> None:
         server, *clients = connect(), connect(), connect()
         await server.connect()
@@ -355,7 +355,7 @@ class TestReplies:
         bob.close()
 
     async def test_an_smqp_receipt_is_asked_for_and_comes_to_the_system_topic(
-        self, ada: StompClient, connect: Connect
+        self, ada: StompClient, connect: ConnectStomp
     ) -> None:
         listener = connect()
         await listener.connect(login="bob")
@@ -436,7 +436,7 @@ class TestLimits:
             (b"CONNECT\n" + b"".join(b"h%d:x\n" % number for number in range(17)) + b"\n", Refusal.TOO_MANY),
         ],
     )
-    async def test_they_hold_before_the_login(self, connect: Connect, frame: bytes, code: str) -> None:
+    async def test_they_hold_before_the_login(self, connect: ConnectStomp, frame: bytes, code: str) -> None:
         client = connect()
         await client.raw(frame)
         await client.refused(code)

@@ -6,7 +6,7 @@ import trio.testing
 from daemon.settings import Limits
 from plugins.stomp.codec import encode
 from tests.support.site import BrokerSite
-from tests.support.stomp import Connect, StompClient
+from tests.support.stomp import ConnectStomp, StompClient
 
 MEGABYTE = 1_000_000
 
@@ -46,7 +46,7 @@ async def test_a_body_without_a_length_counts_as_it_comes(site: BrokerSite, ada:
 
 @pytest.mark.parametrize("destination", ["/queue/forbidden", "/reply-queue/nobody:x@smqp.example"])
 async def test_what_is_forbidden_is_refused_before_its_body(
-    site: BrokerSite, connect: Connect, destination: str
+    site: BrokerSite, connect: ConnectStomp, destination: str
 ) -> None:
     eve = connect()
     await eve.connect(login="eve")
@@ -67,7 +67,7 @@ async def test_open_transactions_count_until_they_end(site: BrokerSite, ada: Sto
 
 
 async def test_one_too_many_is_told_what_to_do_and_the_others_go_on(
-    site: BrokerSite, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    site: BrokerSite, connect: ConnectStomp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("daemon.connections.unfinished.WAIT_S", 0)
     clients = [connect() for _ in range(3)]

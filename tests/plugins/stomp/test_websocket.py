@@ -19,7 +19,7 @@ from wsproto.events import (
 from plugins.stomp.codec import Decoder, encode
 from tests.support.patience import PATIENCE_S
 from tests.support.site import BrokerSite
-from tests.support.stomp import WIDE, Connect
+from tests.support.stomp import WIDE, ConnectStomp
 
 CONNECT = encode("CONNECT", {"accept-version": "1.2", "login": "ada", "passcode": "correct horse"})
 
@@ -60,7 +60,7 @@ class Browser:
 
 
 @pytest.fixture
-def browser(connect: Connect) -> Any:
+def browser(connect: ConnectStomp) -> Any:
     return Browser(connect(websocket=True).stream)
 
 
@@ -218,7 +218,7 @@ async def test_an_old_websocket_version_is_told_which_one_is_spoken(browser: Any
 
 
 async def test_who_does_not_shake_hands_is_dropped(
-    connect: Connect, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock
 ) -> None:
     client = connect(websocket=True)
     await client.raw(b"GET / HT")
@@ -228,7 +228,7 @@ async def test_who_does_not_shake_hands_is_dropped(
 
 
 async def test_the_time_to_log_in_is_not_longer_over_a_websocket(
-    connect: Connect, mock_clock: trio.testing.MockClock
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock
 ) -> None:
     browser = Browser(connect(websocket=True).stream)
     await trio.testing.wait_all_tasks_blocked()

@@ -13,7 +13,7 @@ from plugins.xmpp.serving import serve
 from plugins.xmpp.settings import XmppSettings
 from plugins.xmpp.wire.namespaces import SHIM
 from tests.support.federated import federated_site
-from tests.support.links import Network
+from tests.support.links import MemoryNetwork
 from tests.support.patience import PATIENCE_S
 from tests.support.site import BrokerSite
 from tests.support.xmpp import COMPONENT_NAME, RULES, SECRET, XmppClient, XmppServer
@@ -26,7 +26,7 @@ FAR = f"<headers xmlns='{SMQP}'><header name='Depth'>-1</header></headers>"
 @asynccontextmanager
 async def two_sites(directory: Path) -> AsyncIterator[tuple[XmppClient, XmppClient, list[Any]]]:
     """A client of each, and the sites."""
-    network, clients, peers = Network(), list[XmppClient](), {"alpha": "beta", "beta": "alpha"}
+    network, clients, peers = MemoryNetwork(), list[XmppClient](), {"alpha": "beta", "beta": "alpha"}
     async with AsyncExitStack() as stack:
         sites = [
             await stack.enter_async_context(federated_site(network, directory, name, [peer]))

@@ -15,7 +15,7 @@ from routing.peering.wants import DISTANCE_MAX, InterestChange
 from routing.router import Router
 from routing.subscription import Consumer
 from tests.support.interest import alone
-from tests.support.sites import SETTINGS, Federation
+from tests.support.sites import SETTINGS, RouterFederation
 
 
 def smuid(number: int) -> str:
@@ -56,7 +56,7 @@ def test_what_is_recalled_from_disk_takes_no_more_memory_than_what_has_just_come
 
 
 def test_receipts_that_are_told_leave_nothing_behind() -> None:
-    federation = Federation({("a", "b")})
+    federation = RouterFederation({("a", "b")})
     federation.subscribe("b")
     federation.settle()
     for number in range(5_000):

@@ -17,14 +17,14 @@ from routing.peering.copies import Answered
 from routing.peering.counts import SMUIDS_MAX, CountsAsked, CountsTold, SiteCounts, check_counts
 from tests.routing.federation.test_destinations import know_all
 from tests.routing.federation.test_destinations_counted import ticked
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 from tests.support.stored_sites import StoredFederation
 from tests.support.wants import unsubscribe
 
 LINKS = {("o", "a"), ("a", "t"), ("o", "b"), ("b", "c"), ("c", "t")}
 
 
-class AskingFederation(Federation):
+class AskingFederation(RouterFederation):
     """Keeps what sites ask and tell each other of counts."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -47,7 +47,7 @@ def subscribed(*sites: str, besides: Collection[tuple[str, str]] = ()) -> Asking
     return federation
 
 
-def be_heard_of(federation: Federation, site: str, *, by: str) -> None:
+def be_heard_of(federation: RouterFederation, site: str, *, by: str) -> None:
     """A site subscribes, of which one peer alone has heard so far."""
     federation.subscribe(site, "another")
     federation.settle()
@@ -58,7 +58,7 @@ def be_heard_of(federation: Federation, site: str, *, by: str) -> None:
         federation.take(by)
 
 
-def carry(federation: Federation, *links: tuple[str, str]) -> None:
+def carry(federation: RouterFederation, *links: tuple[str, str]) -> None:
     """The messages on these, one link after the other, and nothing else."""
     for one, other in links:
         while federation.bulk[one, other]:
@@ -66,7 +66,7 @@ def carry(federation: Federation, *links: tuple[str, str]) -> None:
             federation.take(other)
 
 
-def publish_without(federation: Federation, one: str, other: str) -> None:
+def publish_without(federation: RouterFederation, one: str, other: str) -> None:
     """What goes over one link of a message for all is lost on it."""
     federation.publish("o", depth=-1, receipt="ALL")
     while not federation.bulk[one, other]:
@@ -76,7 +76,7 @@ def publish_without(federation: Federation, one: str, other: str) -> None:
     federation.commit("t", "m")
 
 
-def lose(federation: Federation, *links: tuple[str, str]) -> None:
+def lose(federation: RouterFederation, *links: tuple[str, str]) -> None:
     """These are lost, which all hear of that can."""
     for one, other in links:
         federation.cut(one, other)
@@ -314,7 +314,7 @@ def test_what_is_told_of_others_than_were_asked_counts_for_nobody() -> None:
     assert federation.receipts == ["1/1"]
 
 
-def smuids(federation: Federation) -> list[str]:
+def smuids(federation: RouterFederation) -> list[str]:
     """Of what waits at t."""
     state = federation.routers["t"]._state
     return [copy.smuid for copy in state.crossing.by_id.values()]

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from routing.peering.copies import UNKNOWN, Open, PeerRules
 from tests.routing.federation.test_radius import graphs
 from tests.support.examples import examples
-from tests.support.sites import IN_NEWS, Federation
+from tests.support.sites import IN_NEWS, RouterFederation
 
 
-def know_all(sites: Federation, features: tuple[str, ...] = IN_NEWS) -> None:
+def know_all(sites: RouterFederation, features: tuple[str, ...] = IN_NEWS) -> None:
     """All sites know the links and wants of all that tell them."""
     sites.begin_news(features)
     sites.settle()
@@ -20,7 +20,7 @@ def know_all(sites: Federation, features: tuple[str, ...] = IN_NEWS) -> None:
     sites.settle()
 
 
-def on_shortest_ways(sites: Federation, origin: str, depth: int, due: set[str]) -> int:
+def on_shortest_ways(sites: RouterFederation, origin: str, depth: int, due: set[str]) -> int:
     """Links that a message has to cross."""
     sent, todo = 0, [(origin, sorted(due - {origin}), depth)]
     while todo:
@@ -38,7 +38,7 @@ def on_shortest_ways(sites: Federation, origin: str, depth: int, due: set[str]) 
 def test_it_goes_over_shortest_ways_once(
     links: set[tuple[str, str]], seed: int, depth: int, data: st.DataObject
 ) -> None:
-    sites = Federation(links, seed)
+    sites = RouterFederation(links, seed)
     subscribed = data.draw(st.sets(st.sampled_from(sites.names)), label="subscribed")
     for name in sorted(subscribed):
         sites.subscribe(name)
@@ -80,7 +80,7 @@ def test_whatever_fails_it_arrives_once(
     whole = sorted(links)
     names = sorted({name for link in links for name in link})
     old = data.draw(st.sets(st.sampled_from(names), max_size=2)) if mixed else ()
-    sites = Federation(links, seed, old=old)
+    sites = RouterFederation(links, seed, old=old)
     subscribed = data.draw(st.sets(st.sampled_from(sites.names)), label="subscribed")
     for name in sorted(subscribed):
         sites.subscribe(name)
@@ -134,7 +134,7 @@ def test_a_way_that_is_left_is_enough(
     links: set[tuple[str, str]], seed: int, depth: int, steps: list[int], data: st.DataObject
 ) -> None:
     """Links go, one after another and for good; who is within depth over those that are left has it."""
-    sites = Federation(links, seed)
+    sites = RouterFederation(links, seed)
     subscribed = data.draw(st.sets(st.sampled_from(sites.names)), label="subscribed")
     for name in sorted(subscribed):
         sites.subscribe(name)
@@ -165,7 +165,7 @@ RING = {("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("a", "f")}
 @pytest.mark.parametrize("seed", range(40))
 def test_a_broken_way_is_gone_round(seed: int) -> None:
     """However far the copy has come when the site next to where it began is gone for good."""
-    sites = Federation(RING, seed)
+    sites = RouterFederation(RING, seed)
     sites.subscribe("d")
     know_all(sites)
     sites.publish("a", depth=-1)
@@ -181,7 +181,7 @@ def test_a_broken_way_is_gone_round(seed: int) -> None:
 
 def test_it_goes_back_over_a_site_that_it_came_through_where_there_is_no_other_way() -> None:
     links = {("a", "b"), ("b", "c"), ("b", "d"), ("a", "e"), ("d", "e"), ("a", "x"), ("c", "x")}
-    sites = Federation(links, 0)
+    sites = RouterFederation(links, 0)
     for name in "bcd":
         sites.subscribe(name)
     know_all(sites)
@@ -202,7 +202,7 @@ def test_it_goes_back_over_a_site_that_it_came_through_where_there_is_no_other_w
 
 def test_what_nobody_else_wants_goes_nowhere() -> None:
     """Though peers tell, round the circle, of somebody: the site itself, where it begins."""
-    sites = Federation(RING, 0)
+    sites = RouterFederation(RING, 0)
     sites.subscribe("a")
     know_all(sites)
     sites.transfers = 0
@@ -213,7 +213,7 @@ def test_what_nobody_else_wants_goes_nowhere() -> None:
 
 
 def test_a_copy_has_one_hop_less_with_each_link() -> None:
-    sites = Federation(RING, 0)
+    sites = RouterFederation(RING, 0)
     sites.subscribe("d")
     know_all(sites)
     sites.publish("a", depth=4)
@@ -223,7 +223,7 @@ def test_a_copy_has_one_hop_less_with_each_link() -> None:
 
 
 def test_destinations_that_the_store_does_not_tell_are_found_anew() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("b", "d")}, 0)
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("b", "d")}, 0)
     for name in "cd":
         sites.subscribe(name)
     know_all(sites)
@@ -249,7 +249,7 @@ def test_destinations_that_the_store_does_not_tell_are_found_anew() -> None:
 
 def test_who_will_not_have_a_copy_is_not_offered_it_with_each_change() -> None:
     """Its rules forbid it, of which the site before it has not heard."""
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "x")}, 0)
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("a", "x")}, 0)
     sites.subscribe("c")
     know_all(sites)
     sites.routers["b"].federation.forwarding.peers["a"].rules = PeerRules(allow_in=("other",))
@@ -266,7 +266,7 @@ def test_who_will_not_have_a_copy_is_not_offered_it_with_each_change() -> None:
 
 def test_who_knows_no_destinations_has_it_as_before() -> None:
     """Beyond an earlier version nothing is known of wants: it goes wherever peers tell that it is wanted."""
-    sites = Federation(RING, 0, old=("c",))
+    sites = RouterFederation(RING, 0, old=("c",))
     for name in "cd":
         sites.subscribe(name)
     know_all(sites)
@@ -277,7 +277,7 @@ def test_who_knows_no_destinations_has_it_as_before() -> None:
 
 def test_who_leaves_a_copy_unanswered_is_gone_round() -> None:
     """Its link is up, but it has no room for the copy, or no disk."""
-    sites = Federation({("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")}, 0)
+    sites = RouterFederation({("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")}, 0)
     sites.subscribe("d")
     know_all(sites)
     sites.publish("a", depth=2)
@@ -292,7 +292,7 @@ def test_who_leaves_a_copy_unanswered_is_gone_round() -> None:
 
 
 def test_a_site_that_names_one_as_its_peer_which_is_none_changes_nothing() -> None:
-    sites = Federation(
+    sites = RouterFederation(
         {("a", "b"), ("b", "c"), ("a", "c")}, rules={("b", "a"): PeerRules(allow_out=("other",))}
     )
     sites.subscribe("c")

@@ -4,7 +4,7 @@ import pytest
 
 from routing.peering.decisions import DestinationsWord
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 from tests.support.wants import after
 
 
@@ -14,7 +14,7 @@ def test_who_is_asked_for_another_and_for_a_late_one_at_once_is_counted(seed: in
 
     So b sends p two transfers, one for x and one for whoever is there; each asks for the receipt.
     """
-    sites = Federation({("a", "b"), ("b", "p"), ("p", "x")}, seed)
+    sites = RouterFederation({("a", "b"), ("b", "p"), ("p", "x")}, seed)
     for name in "bx":
         sites.subscribe(name)
     sites.subscribe("a", "x:publisher@a", channel="publisher")
@@ -37,7 +37,7 @@ def test_that_a_peer_asks_no_more_may_be_older_than_the_last_time_that_it_has_as
     word: DestinationsWord,
 ) -> None:
     """P has started anew and asks again; what it had said before comes after that, by the other lane."""
-    sites = Federation({("a", "p"), ("p", "c"), ("c", "t")})
+    sites = RouterFederation({("a", "p"), ("p", "c"), ("c", "t")})
     sites.subscribe("t", lock_s=1e9)
     sites.subscribe("a", "x:publisher@a", channel="publisher")
     know_all(sites)
@@ -63,7 +63,7 @@ def test_that_a_peer_asks_no_more_may_be_older_than_the_last_time_that_it_has_as
 @pytest.mark.parametrize("receipt", ["NONE", "ALL"])
 def test_who_had_to_ask_again_on_another_link_is_believed_that_it_asks_no_more(receipt: str) -> None:
     """C has it, and its link with p breaks before p knows; t gets it round the other way."""
-    sites = Federation({("a", "p"), ("p", "c"), ("c", "t"), ("p", "d"), ("d", "e"), ("e", "t")})
+    sites = RouterFederation({("a", "p"), ("p", "c"), ("c", "t"), ("p", "d"), ("d", "e"), ("e", "t")})
     sites.subscribe("t", lock_s=1e9)
     sites.subscribe("a", "x:publisher@a", channel="publisher")
     know_all(sites)

@@ -3,13 +3,13 @@
 import pytest
 
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 
 @pytest.mark.parametrize("guarantee", [True, False])
 def test_a_message_ends_before_the_news_of_a_broken_link_has_come(*, guarantee: bool) -> None:
     links = {("f", "b"), ("b", "e"), ("e", "f"), ("a", "b"), ("a", "e"), ("a", "f"), ("a", "c")}
-    sites = Federation(links)
+    sites = RouterFederation(links)
     sites.subscribe("c")
     know_all(sites)
     for peer in "bef":

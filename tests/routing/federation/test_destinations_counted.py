@@ -7,10 +7,10 @@ import pytest
 
 from routing.federation import seen_through
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 
-def ticked(sites: Federation, seconds: float) -> None:
+def ticked(sites: RouterFederation, seconds: float) -> None:
     """So much later, and no minute is over."""
     sites.now += seconds
     for name, router in sites.routers.items():
@@ -19,7 +19,7 @@ def ticked(sites: Federation, seconds: float) -> None:
     sites.settle()
 
 
-def joined_late(sites: Federation, wanting: str) -> None:
+def joined_late(sites: RouterFederation, wanting: str) -> None:
     """One comes to want what is held from before: it is late to all who hold it but o, where it began."""
     sites.subscribe("o", "x:publisher@o", channel="publisher")
     know_all(sites)
@@ -30,7 +30,7 @@ def joined_late(sites: Federation, wanting: str) -> None:
     ticked(sites, 3.0)
 
 
-def published(sites: Federation, one: str, other: str) -> list[Any]:
+def published(sites: RouterFederation, one: str, other: str) -> list[Any]:
     """Publish at o; what one site has sent to another for that is late."""
     sites.publish("o", depth=-1, timeout_s=1e6, receipt="ALL")
     while not sites.bulk[one, other]:
@@ -44,7 +44,7 @@ def published(sites: Federation, one: str, other: str) -> list[Any]:
     return late
 
 
-def told(sites: Federation, *committing: str) -> list[str]:
+def told(sites: RouterFederation, *committing: str) -> list[str]:
     """All have it, and what is under way comes."""
     sites.settle()
     sites.join("o", "a")
@@ -64,7 +64,7 @@ def told(sites: Federation, *committing: str) -> list[str]:
 @pytest.mark.parametrize("commits_before", [False, True])
 def test_who_is_passed_by_a_copy_for_a_late_subscriber_first_is_counted(commits_before: bool) -> None:
     """D is due; b sends it on over d, for e, before what a has sent to d comes."""
-    sites = Federation({("o", "a"), ("a", "b"), ("a", "d"), ("b", "d"), ("d", "e")})
+    sites = RouterFederation({("o", "a"), ("a", "b"), ("a", "d"), ("b", "d"), ("d", "e")})
     for name in ("b", "d"):
         sites.subscribe(name)
     sites.subscribe("o", "x:publisher@o", channel="publisher")
@@ -84,7 +84,7 @@ def test_who_is_passed_by_a_copy_for_a_late_subscriber_first_is_counted(commits_
 @pytest.mark.parametrize("commits_before", [False, True])
 def test_who_has_it_first_of_one_to_whom_he_is_late_is_counted(commits_before: bool) -> None:
     """Where it began he was known already; b, that is cut off from there, takes him for late."""
-    sites = Federation({("o", "a"), ("a", "b"), ("a", "d"), ("b", "d")})
+    sites = RouterFederation({("o", "a"), ("a", "b"), ("a", "d"), ("b", "d")})
     sites.subscribe("b")
     joined_late(sites, "d")
     late = published(sites, "a", "d")
@@ -99,7 +99,7 @@ def test_who_has_it_first_of_one_to_whom_he_is_late_is_counted(commits_before: b
 def test_who_has_it_over_a_site_that_was_asked_before_without_a_receipt_is_counted(
     commits_before: bool,
 ) -> None:
-    sites = Federation({("o", "a"), ("a", "b"), ("a", "c"), ("b", "c"), ("c", "d")})
+    sites = RouterFederation({("o", "a"), ("a", "b"), ("a", "c"), ("b", "c"), ("c", "d")})
     sites.subscribe("b")
     joined_late(sites, "d")
     late = published(sites, "a", "c")
@@ -112,7 +112,7 @@ def test_who_has_it_over_a_site_that_was_asked_before_without_a_receipt_is_count
 
 
 def test_a_site_that_has_it_no_more_asks_those_that_nobody_asked_to_count() -> None:
-    sites = Federation({("a", "b"), ("b", "c")})
+    sites = RouterFederation({("a", "b"), ("b", "c")})
     sites.subscribe("c")
     sites.subscribe("a", "x:publisher@a", channel="publisher")
     know_all(sites)
@@ -135,7 +135,7 @@ def test_a_site_that_has_it_no_more_asks_those_that_nobody_asked_to_count() -> N
 
 
 def test_who_is_late_is_counted_by_nobody() -> None:
-    sites = Federation({("o", "a"), ("a", "b"), ("b", "c")})
+    sites = RouterFederation({("o", "a"), ("a", "b"), ("b", "c")})
     sites.subscribe("b")
     sites.subscribe("o", "x:publisher@o", channel="publisher")
     know_all(sites)
@@ -159,7 +159,7 @@ def test_a_question_that_is_repeated_is_answered_once(
     """
     if forgets:
         monkeypatch.setattr(seen_through, "COPIES_MAX", 0)
-    sites = Federation({("a", "b"), ("b", "c")}, steps)
+    sites = RouterFederation({("a", "b"), ("b", "c")}, steps)
     sites.subscribe("a", "x:publisher@a", channel="publisher")
     sites.subscribe("c")
     know_all(sites)
@@ -180,7 +180,7 @@ def test_a_question_that_is_repeated_is_answered_once(
 
 def test_a_question_stays_asked_though_others_come_to_want_it_meanwhile() -> None:
     """Both have to go over a link that is down; who came later is not counted."""
-    sites = Federation({("a", "b"), ("b", "c"), ("b", "d"), ("a", "x"), ("x", "y"), ("b", "y")}, 0)
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("b", "d"), ("a", "x"), ("x", "y"), ("b", "y")}, 0)
     sites.subscribe("a", "x:publisher@a", channel="publisher")
     sites.subscribe("c")
     know_all(sites)
@@ -203,7 +203,7 @@ def test_a_question_stays_asked_though_others_come_to_want_it_meanwhile() -> Non
 
 
 def test_no_receipt_waits_for_who_wants_it_later() -> None:
-    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    sites = RouterFederation({("a", "b"), ("b", "c")}, 0)
     sites.subscribe("a", "x:publisher@a", channel="publisher")
     sites.subscribe("b")
     know_all(sites)
@@ -221,7 +221,7 @@ def test_no_receipt_waits_for_who_wants_it_later() -> None:
     assert sites.receipts == ["1/1"]
 
 
-def passed_by(sites: Federation, one: str, other: str, word: str) -> list[Any]:
+def passed_by(sites: RouterFederation, one: str, other: str, word: str) -> list[Any]:
     """Settle until a site has told another this; what is under way between the two is taken off."""
     control = sites.control[one, other]
     while not any(getattr(unit, "word", "") == word for unit in control):
@@ -233,7 +233,7 @@ def passed_by(sites: Federation, one: str, other: str, word: str) -> list[Any]:
 
 def test_who_is_to_be_counted_is_so_though_it_has_come_without_a_question_and_the_question_is_lost() -> None:
     """D says that e has it, as c asked without a question, while c asks with one; that is lost."""
-    sites = Federation({("o", "a"), ("a", "b"), ("a", "c"), ("b", "c"), ("c", "d"), ("d", "e")})
+    sites = RouterFederation({("o", "a"), ("a", "b"), ("a", "c"), ("b", "c"), ("c", "d"), ("d", "e")})
     sites.subscribe("b")
     joined_late(sites, "e")
     sites.publish("o", depth=-1, timeout_s=1e6, receipt="ALL")
@@ -264,7 +264,9 @@ def test_who_is_to_be_counted_is_so_though_it_has_come_without_a_question_and_th
 @pytest.mark.parametrize("is_answered_before", [False, True])
 def test_of_two_questions_each_is_repeated_for_its_own_destinations(*, is_answered_before: bool) -> None:
     """The first is lost, the second has come: it is being answered, or has been for good."""
-    sites = Federation({("o", "a"), ("a", "x"), ("a", "y"), ("x", "b"), ("y", "b"), ("b", "c"), ("b", "d")})
+    sites = RouterFederation(
+        {("o", "a"), ("a", "x"), ("a", "y"), ("x", "b"), ("y", "b"), ("b", "c"), ("b", "d")}
+    )
     for name in "cd":
         sites.subscribe(name)
     sites.subscribe("o", "x:publisher@o", channel="publisher")
@@ -310,7 +312,7 @@ def test_of_two_questions_each_is_repeated_for_its_own_destinations(*, is_answer
 
 def test_a_question_for_a_copy_that_has_ended_is_answered_when_the_timeout_ends() -> None:
     """C had it without; the question comes for d, too, which has it then, and does not finish it."""
-    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("c", "d")})
     for name in "cd":
         sites.subscribe(name)
     sites.subscribe("a", "x:publisher@a", channel="publisher")

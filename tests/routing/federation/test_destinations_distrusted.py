@@ -6,12 +6,14 @@ attests is wrong, as after a start without a battery: then it attests nobody's.
 
 from tests.routing.federation.test_destinations import know_all
 from tests.support.notary import NamedNotary
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 FEATURES = ("destinations",)
 
 
-def attested_again(sites: Federation, *names: str, distrusted: set[str], seconds: float = 120.0) -> None:
+def attested_again(
+    sites: RouterFederation, *names: str, distrusted: set[str], seconds: float = 120.0
+) -> None:
     """These sites take no word of others for a while."""
     notaries = {name: NamedNotary(name) for name in names}
     for name, notary in notaries.items():
@@ -29,7 +31,7 @@ def attested_again(sites: Federation, *names: str, distrusted: set[str], seconds
 
 def test_what_waits_for_a_site_that_is_cut_off_and_not_attested_for_a_while_is_kept() -> None:
     """A new authority, while x, with its only peer, cannot be reached."""
-    sites = Federation({("a", "b"), ("b", "y"), ("x", "y")})
+    sites = RouterFederation({("a", "b"), ("b", "y"), ("x", "y")})
     sites.subscribe("x")
     know_all(sites)
     sites.cut("b", "y")
@@ -48,7 +50,7 @@ def test_what_waits_for_a_site_that_is_cut_off_and_not_attested_for_a_while_is_k
 
 def test_a_site_whose_clock_is_wrong_for_a_while_loses_nothing() -> None:
     """It has no link meanwhile, since it trusts nobody, and what it holds is held nowhere else."""
-    sites = Federation({("a", "b"), ("b", "x")})
+    sites = RouterFederation({("a", "b"), ("b", "x")})
     sites.subscribe("x")
     know_all(sites)
     sites.cut("a", "b")

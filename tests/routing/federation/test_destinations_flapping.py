@@ -3,10 +3,10 @@
 from typing import Any
 
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 
-class Counting(Federation):
+class Counting(RouterFederation):
     """Counts the copies that come to sites between the first and the last."""
 
     bodies = 0
@@ -59,7 +59,7 @@ def test_who_holds_it_with_less_depth_is_sent_it_again() -> None:
     assert [arrival.depth for _, arrival in sites.bulk["a", "b"]] == [2]
 
 
-def _pass(sites: Federation) -> None:
+def _pass(sites: RouterFederation) -> None:
     _carry_all_but_to_d(sites)
     for router in sites.routers.values():
         router.timing.tick(sites.now)
@@ -70,7 +70,7 @@ def _pass(sites: Federation) -> None:
     _carry_all_but_to_d(sites)
 
 
-def _carry_all_but_to_d(sites: Federation) -> None:
+def _carry_all_but_to_d(sites: RouterFederation) -> None:
     kept = {pair: sites.bulk[pair] for pair in list(sites.bulk) if pair[1] == "d"}
     while True:
         for pair, units in kept.items():

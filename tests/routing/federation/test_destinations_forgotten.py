@@ -5,19 +5,19 @@ import pytest
 
 from routing.peering.copies import Arrival, PeerRules
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import SETTINGS, Federation
+from tests.support.sites import SETTINGS, RouterFederation
 
 HOUR_S = 3600.0
 
 
-def opened(sites: Federation, site: str) -> list[str]:
+def opened(sites: RouterFederation, site: str) -> list[str]:
     """What the copies that a site holds are still to be seen to."""
     copies = sites.routers[site].federation.outlook.copies.values()
     return [name for copy in copies for name in copy.destinations]
 
 
 def test_nothing_is_held_for_sites_of_which_others_say_that_there_are() -> None:
-    sites = Federation({("a", "b"), ("b", "m"), ("b", "c")})
+    sites = RouterFederation({("a", "b"), ("b", "m"), ("b", "c")})
     sites.subscribe("c")
     ghosts = [f"ghost-{number}" for number in range(100)]
     liar = sites.routers["m"].federation
@@ -43,7 +43,7 @@ def test_what_waits_for_a_site_that_nobody_has_heard_of_for_long_waits_at_its_pe
     *, are_known: bool
 ) -> None:
     """Also where destinations cannot be known any more; should it come back in time, it has it."""
-    sites = Federation({("a", "b"), ("b", "c")})
+    sites = RouterFederation({("a", "b"), ("b", "c")})
     sites.subscribe("c")
     know_all(sites)
     sites.cut("b", "c")
@@ -68,7 +68,7 @@ def test_what_waits_for_a_site_that_nobody_has_heard_of_for_long_waits_at_its_pe
 
 def test_nobody_waits_for_a_site_that_is_no_peer_any_more() -> None:
     """It is gone for good, and what it said last is still known; its peer alone knew that."""
-    sites = Federation({("a", "b"), ("b", "x"), ("b", "y")})
+    sites = RouterFederation({("a", "b"), ("b", "x"), ("b", "y")})
     for name in "xy":
         sites.subscribe(name)
     sites.subscribe("a", "x:publisher@a", channel="publisher")
@@ -94,7 +94,7 @@ def test_nobody_waits_for_a_site_that_is_no_peer_any_more() -> None:
 
 def test_a_site_that_has_no_peers_for_a_while_keeps_what_it_holds() -> None:
     """As one that starts without its keys, or its file of peers."""
-    sites = Federation({("a", "b")})
+    sites = RouterFederation({("a", "b")})
     sites.subscribe("b")
     know_all(sites)
     sites.cut("a", "b")

@@ -10,13 +10,13 @@ from routing.errors import Refusal
 from routing.peering.copies import PeerRules
 from routing.peering.crossing import DESTINATION_BYTES
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 from tests.support.stored_sites import StoredFederation
 
 
-def away() -> Federation:
+def away() -> RouterFederation:
     """X wants the topic, and is away from its only peer; w has it at once."""
-    sites = Federation({("a", "b"), ("b", "y"), ("x", "y"), ("b", "w")})
+    sites = RouterFederation({("a", "b"), ("b", "y"), ("x", "y"), ("b", "w")})
     sites.subscribe("x")
     sites.subscribe("w")
     know_all(sites)
@@ -25,13 +25,13 @@ def away() -> Federation:
     return sites
 
 
-def after(sites: Federation, seconds: float) -> None:
+def after(sites: RouterFederation, seconds: float) -> None:
     sites.settle()
     sites.pass_time(seconds)
     sites.settle()
 
 
-def empty(sites: Federation, where: str, *, delete: bool = False) -> None:
+def empty(sites: RouterFederation, where: str, *, delete: bool = False) -> None:
     """An operator takes away what the topic holds there."""
     topics = sites.routers[where].topics
     (topics.delete if delete else topics.purge)(sites.now, sites.consumer(where, "operator"), "t", None)
@@ -39,7 +39,7 @@ def empty(sites: Federation, where: str, *, delete: bool = False) -> None:
     sites.settle()
 
 
-def come_back(sites: Federation) -> None:
+def come_back(sites: RouterFederation) -> None:
     sites.join("x", "y")
     for _ in range(3):
         after(sites, 3.0)
@@ -115,7 +115,7 @@ def test_what_is_kept_for_whoever_joins_is_taken_from_all() -> None:
 
 
 def test_what_no_peer_would_have_is_the_sites_own() -> None:
-    sites = Federation({("a", "b")})
+    sites = RouterFederation({("a", "b")})
     sites.subscribe("b")
     know_all(sites)
     sites.routers["b"].federation.forwarding.peers["a"].rules = PeerRules(allow_in=("other",))
@@ -126,14 +126,14 @@ def test_what_no_peer_would_have_is_the_sites_own() -> None:
     assert not sites.routers["a"]._state.entries
 
 
-def bound(sites: Federation, where: str, account_messages: int = 10**9, **most: Any) -> None:
+def bound(sites: RouterFederation, where: str, account_messages: int = 10**9, **most: Any) -> None:
     state = sites.routers[where]._state
     state.settings = msgspec.structs.replace(state.settings, **most)
     state.shares._bounds = lambda account: (account_messages, 10**9)
     state.shares.reconfigure()
 
 
-def held_of(sites: Federation) -> tuple[int, int]:
+def held_of(sites: RouterFederation) -> tuple[int, int]:
     """What the site holds, and what of that counts for whoever published it."""
     state = sites.routers["a"]._state
     share = state.shares.of("x")
@@ -240,7 +240,7 @@ def test_so_may_what_has_come_from_one_peer() -> None:
 
 def test_what_is_remembered_of_destinations_counts_as_bytes_of_the_topic_and_of_the_peer() -> None:
     """Nothing of it is left over in the end."""
-    sites = Federation({("a", "b"), ("b", "x"), ("b", "y"), ("b", "z")})
+    sites = RouterFederation({("a", "b"), ("b", "x"), ("b", "y"), ("b", "z")})
     for name in ("x", "y", "z"):
         sites.subscribe(name)
     know_all(sites)

@@ -4,18 +4,18 @@ import pytest
 
 from routing.peering.copies import PeerRules
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 
-def after(sites: Federation, seconds: float = 3.0) -> None:
+def after(sites: RouterFederation, seconds: float = 3.0) -> None:
     sites.settle()
     sites.pass_time(seconds)
     sites.settle()
 
 
-def round_about(*, receipts: bool = False) -> Federation:
+def round_about(*, receipts: bool = False) -> RouterFederation:
     """The way from a to t is over p, and down; the one round about, over q and r, comes and goes."""
-    sites = Federation({("a", "p"), ("p", "t"), ("a", "q"), ("q", "r"), ("r", "t")})
+    sites = RouterFederation({("a", "p"), ("p", "t"), ("a", "q"), ("q", "r"), ("r", "t")})
     sites.subscribe("t", lock_s=1e9)
     if receipts:
         sites.subscribe("a", "x:publisher@a", channel="publisher")
@@ -26,7 +26,7 @@ def round_about(*, receipts: bool = False) -> Federation:
     return sites
 
 
-def held(sites: Federation) -> int:
+def held(sites: RouterFederation) -> int:
     return sum(len(router.federation.outlook.copies) for router in sites.routers.values())
 
 
@@ -73,7 +73,7 @@ def test_a_peer_is_asked_once_however_often_it_was_the_way_while_its_link_was_do
 
 def test_a_peer_whose_link_is_down_is_asked_once_for_all_that_it_is_to_see_to() -> None:
     """It is the way to t; and, once q is no peer any more, to u."""
-    sites = Federation({("a", "p"), ("p", "t"), ("p", "u"), ("a", "q"), ("q", "u")})
+    sites = RouterFederation({("a", "p"), ("p", "t"), ("p", "u"), ("a", "q"), ("q", "u")})
     sites.subscribe("t", lock_s=1e9)
     sites.subscribe("u", lock_s=1e9)
     sites.subscribe("a", "x:publisher@a", channel="publisher")
@@ -96,7 +96,7 @@ def test_a_peer_whose_link_is_down_is_asked_once_for_all_that_it_is_to_see_to() 
 
 def test_who_goes_round_a_site_ends_what_that_holds_though_its_word_is_lost() -> None:
     """P was asked by a, and has no way since c died; a has gone round it, and said so as its link broke."""
-    sites = Federation({("a", "p"), ("p", "c"), ("c", "t"), ("a", "q"), ("q", "r"), ("r", "t")})
+    sites = RouterFederation({("a", "p"), ("p", "c"), ("c", "t"), ("a", "q"), ("q", "r"), ("r", "t")})
     sites.subscribe("t", lock_s=1e9)
     know_all(sites)
     sites.publish("a", depth=-1)
@@ -114,9 +114,9 @@ def test_who_goes_round_a_site_ends_what_that_holds_though_its_word_is_lost() ->
     assert held(sites) == 0
 
 
-def waiting_for_an_answer() -> Federation:
+def waiting_for_an_answer() -> RouterFederation:
     """C has not answered p, and may have it or not; t has it over the way round about."""
-    sites = Federation({("a", "p"), ("p", "c"), ("c", "t"), ("a", "q"), ("q", "r"), ("r", "t")})
+    sites = RouterFederation({("a", "p"), ("p", "c"), ("c", "t"), ("a", "q"), ("q", "r"), ("r", "t")})
     sites.subscribe("t", lock_s=1e9)
     know_all(sites)
     sites.publish("a", depth=-1)
@@ -150,7 +150,7 @@ def test_an_operator_can_take_away_what_waits_for_an_answer_alone() -> None:
 
 
 def test_what_a_bound_held_up_goes_on_when_an_operator_takes_that_back() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("c", "d")})
     sites.subscribe("d", lock_s=1e9)
     know_all(sites)
     sites.publish("a", depth=-1)
@@ -167,7 +167,7 @@ def test_what_a_bound_held_up_goes_on_when_an_operator_takes_that_back() -> None
 
 def test_a_receipt_does_not_wait_for_who_is_no_peer_any_more() -> None:
     """B has it, and c has answered that it is due to one there, when c is taken out."""
-    sites = Federation({("a", "b"), ("a", "c")})
+    sites = RouterFederation({("a", "b"), ("a", "c")})
     sites.subscribe("b", lock_s=1e9)
     sites.subscribe("c", lock_s=1e9)
     sites.subscribe("a", "x:publisher@a", channel="publisher")

@@ -4,16 +4,16 @@ import pytest
 
 from routing.peering.copies import PeerRules
 from tests.routing.federation.test_destinations import RING, know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 LATE = {("o", "b"), ("o", "f"), ("b", "e"), ("e", "f"), ("d", "e")}
 
 
 @pytest.fixture(params=[1, 12])
-def overtaken(request: pytest.FixtureRequest) -> Federation:
+def overtaken(request: pytest.FixtureRequest) -> RouterFederation:
     """What b sent to e, for d and others, is still under way; another copy went over f and e to them."""
     wanting = ["d", *(f"d{number}" for number in range(1, request.param))]
-    sites = Federation(LATE | {("e", name) for name in wanting}, 0)
+    sites = RouterFederation(LATE | {("e", name) for name in wanting}, 0)
     for name in wanting:
         sites.subscribe(name)
     know_all(sites)
@@ -30,7 +30,7 @@ def overtaken(request: pytest.FixtureRequest) -> Federation:
     return sites
 
 
-def test_a_copy_that_has_ended_is_not_taken_up_again_for_who_has_it(overtaken: Federation) -> None:
+def test_a_copy_that_has_ended_is_not_taken_up_again_for_who_has_it(overtaken: RouterFederation) -> None:
     sites = overtaken
     sites.transfers = 0
     sites.settle()
@@ -40,7 +40,7 @@ def test_a_copy_that_has_ended_is_not_taken_up_again_for_who_has_it(overtaken: F
     assert [record.final for record in at_e].count(True) == 1
 
 
-def test_who_sent_it_late_hears_that_it_is_there(overtaken: Federation) -> None:
+def test_who_sent_it_late_hears_that_it_is_there(overtaken: RouterFederation) -> None:
     sites = overtaken
     sites.settle()
     assert not sites.routers["b"].federation.outlook.copies
@@ -55,7 +55,7 @@ def test_who_sent_it_late_hears_that_it_is_there(overtaken: Federation) -> None:
 def test_where_it_began_and_has_ended_who_has_no_other_way_hears_that_it_is_there() -> None:
     """What q sent to p comes when all is over, and all that p has is a link to where it began."""
     links = {("o", "q"), ("p", "q"), ("d", "p"), ("o", "x"), ("x", "y"), ("y", "z"), ("d", "z"), ("o", "p")}
-    sites = Federation(links, 0)
+    sites = RouterFederation(links, 0)
     sites.cut("o", "p")
     sites.subscribe("d")
     know_all(sites)
@@ -91,7 +91,7 @@ def test_where_it_began_and_has_ended_who_has_no_other_way_hears_that_it_is_ther
 @pytest.mark.parametrize("known", ["b", "c"])
 def test_who_comes_to_want_it_behind_another_on_the_same_link_has_it(known: str, depth: int) -> None:
     """Only the peers next to a new subscriber have heard of it: to others, one that is nearer hides it."""
-    sites = Federation({("a", "b"), ("b", "c"), ("b", "d")}, 0)
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("b", "d")}, 0)
     sites.subscribe(known)
     know_all(sites)
     sites.subscribe("d", "another")  # so that news of the next want has to wait
@@ -108,7 +108,7 @@ def test_who_comes_to_want_it_behind_another_on_the_same_link_has_it(known: str,
 
 
 def test_who_wants_it_round_a_circle_has_it_before_there_is_news_of_that() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "f"), ("c", "f"), ("d", "f")}, 0)
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("a", "f"), ("c", "f"), ("d", "f")}, 0)
     sites.subscribe("c")
     know_all(sites)
     sites.subscribe("d")
@@ -119,7 +119,7 @@ def test_who_wants_it_round_a_circle_has_it_before_there_is_news_of_that() -> No
 
 
 def test_who_wants_it_later_is_seen_to_where_it_began() -> None:
-    sites = Federation(RING, 0)
+    sites = RouterFederation(RING, 0)
     sites.subscribe("c")
     know_all(sites)
     sites.publish("a", depth=-1, timeout_s=1_000.0)
@@ -134,7 +134,7 @@ def test_who_wants_it_later_is_seen_to_where_it_began() -> None:
 
 def test_who_comes_nearer_later_is_no_late_subscriber() -> None:
     """It wanted the message all along: who holds one is not to see to it for that."""
-    sites = Federation({("a", "b"), ("a", "c"), ("c", "d")}, 0)
+    sites = RouterFederation({("a", "b"), ("a", "c"), ("c", "d")}, 0)
     for name in "bd":
         sites.subscribe(name)
     know_all(sites)
@@ -157,7 +157,7 @@ def test_who_comes_nearer_later_is_no_late_subscriber() -> None:
 
 def test_who_wants_it_later_has_it_of_whoever_holds_it() -> None:
     """Where the site at which it began cannot be reached."""
-    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    sites = RouterFederation({("a", "b"), ("b", "c")}, 0)
     sites.subscribe("b")
     know_all(sites)
     sites.publish("a", depth=-1, timeout_s=1_000.0)
@@ -172,7 +172,7 @@ def test_who_wants_it_later_has_it_of_whoever_holds_it() -> None:
 
 
 def test_who_wants_it_before_the_site_where_it_began_is_missed_has_it_of_whoever_holds_it() -> None:
-    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    sites = RouterFederation({("a", "b"), ("b", "c")}, 0)
     sites.subscribe("b")
     know_all(sites)
     sites.publish("a", depth=-1, timeout_s=1_000.0)
@@ -189,7 +189,7 @@ def test_who_wants_it_before_the_site_where_it_began_is_missed_has_it_of_whoever
 
 
 def test_who_wants_it_later_has_it_though_a_site_has_gone_back_to_an_earlier_version() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "e")}, 0)
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("a", "e")}, 0)
     sites.subscribe("b")
     know_all(sites)
     sites.publish("a", depth=-1, timeout_s=1_000.0)
@@ -208,7 +208,7 @@ def test_who_wants_it_later_has_it_though_a_site_has_gone_back_to_an_earlier_ver
 
 
 def test_who_wants_a_state_later_has_it_though_the_site_where_it_began_has_lost_it() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")}, 0)
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("c", "d")}, 0)
     sites.subscribe("b")
     know_all(sites)
     sites.publish("a", depth=-1, timeout_s=float("inf"))

@@ -4,12 +4,12 @@ import pytest
 
 from routing.peering.copies import Arrival, UnitId
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 HOPS = ("o", "n", "m")
 
 
-class Lying(Federation):
+class Lying(RouterFederation):
     """The way from o to v is over a and r; m, a subscriber on no way to v, is quicker at r than a."""
 
     def __init__(self, receipt: str) -> None:

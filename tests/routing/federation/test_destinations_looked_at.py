@@ -4,13 +4,13 @@ import pytest
 
 from routing.peering.copies import PeerRules
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 
 @pytest.fixture
-def sites() -> Federation:
+def sites() -> RouterFederation:
     """All have what a holds of t.1 to t.9; of t.0 it is still for x, which is away."""
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "x"), ("c", "d")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("a", "x"), ("c", "d")})
     for name in "bdx":
         sites.subscribe(name, "#")
     know_all(sites)
@@ -25,7 +25,7 @@ def sites() -> Federation:
     return sites
 
 
-def looked_at(sites: Federation, site: str) -> list[str]:
+def looked_at(sites: RouterFederation, site: str) -> list[str]:
     turns, found = sites.routers[site].federation._turns, []
     if turns:
         while (copy := turns.next()) is not None:
@@ -34,7 +34,7 @@ def looked_at(sites: Federation, site: str) -> list[str]:
     return found
 
 
-def heard_until(sites: Federation, site: str, of: str) -> None:
+def heard_until(sites: RouterFederation, site: str, of: str) -> None:
     """Carry what is under way until there is other news of one, and it is to be seen what that means."""
     known = sites.routers[site].federation.spreading.known
     before = known[of].statement.version
@@ -43,7 +43,7 @@ def heard_until(sites: Federation, site: str, of: str) -> None:
         sites.settle(1)
 
 
-def test_a_link_that_only_goes_down(sites: Federation) -> None:
+def test_a_link_that_only_goes_down(sites: RouterFederation) -> None:
     topology = sites.routers["a"].federation.topology
     version, graph = topology.version, topology.graph
     sites.cut("c", "d")
@@ -55,7 +55,7 @@ def test_a_link_that_only_goes_down(sites: Federation) -> None:
     assert looked_at(sites, "a") == ["t.0"]
 
 
-def test_a_link_that_has_other_rules(sites: Federation) -> None:
+def test_a_link_that_has_other_rules(sites: RouterFederation) -> None:
     topology = sites.routers["a"].federation.topology
     graph = topology.graph
     peers = {"d": PeerRules(depth_max=1), "b": PeerRules()}
@@ -68,6 +68,6 @@ def test_a_link_that_has_other_rules(sites: Federation) -> None:
     assert looked_at(sites, "a") == [f"t.{number}" for number in range(10)]
 
 
-def test_a_minute_that_is_over(sites: Federation) -> None:
+def test_a_minute_that_is_over(sites: RouterFederation) -> None:
     sites.routers["a"].federation.rerouting.minute()
     assert sorted(looked_at(sites, "a")) == [f"t.{number}" for number in range(10)]

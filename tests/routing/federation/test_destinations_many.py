@@ -7,7 +7,7 @@ import pytest
 from routing.link import codec
 from routing.link.codec import DESTINATIONS_MAX, are_destinations, in_parts
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 LONG: Final = "x" * 230
 NEAR: Final = [f"n{number}" for number in range(10)]
@@ -15,10 +15,10 @@ FAR: Final = {near: [f"f{number}.{near}.{LONG}" for number in range(11)] for nea
 
 
 @pytest.fixture(scope="module")
-def tree() -> Federation:
+def tree() -> RouterFederation:
     """A is linked with b, b with ten sites, each of these with eleven of long names, which want the topic."""
     links = {("a", "b"), *(("b", near) for near in NEAR)}
-    sites = Federation(links | {(far, near) for near in NEAR for far in FAR[near]})
+    sites = RouterFederation(links | {(far, near) for near in NEAR for far in FAR[near]})
     for near in NEAR:
         for far in FAR[near]:
             sites.subscribe(far)
@@ -27,7 +27,7 @@ def tree() -> Federation:
     return sites
 
 
-def test_all_have_it_once_and_are_counted_and_few_links_carry_it_twice(tree: Federation) -> None:
+def test_all_have_it_once_and_are_counted_and_few_links_carry_it_twice(tree: RouterFederation) -> None:
     """Two transfers go to b; from there on one site at most may be on ways to sites that either names."""
     before = tree.transfers
     tree.publish("a", depth=-1, receipt="ALL")
@@ -43,7 +43,7 @@ def test_all_have_it_once_and_are_counted_and_few_links_carry_it_twice(tree: Fed
 
 
 @pytest.mark.parametrize("receipt", ["NONE", "ALL"])
-def test_those_that_are_not_answered_are_sent_again_all_of_them(tree: Federation, receipt: str) -> None:
+def test_those_that_are_not_answered_are_sent_again_all_of_them(tree: RouterFederation, receipt: str) -> None:
     """The link breaks while both are on their way."""
     receipts = len(tree.receipts)
     tree.publish("a", receipt, depth=-1, receipt=receipt)
@@ -72,11 +72,11 @@ def test_each_part_can_be_named_and_none_is_left_out() -> None:
         assert len(parts) <= 4
 
 
-def few_at_once(monkeypatch: pytest.MonkeyPatch, links: set[tuple[str, str]]) -> Federation:
+def few_at_once(monkeypatch: pytest.MonkeyPatch, links: set[tuple[str, str]]) -> RouterFederation:
     """One transfer names two sites at most; s0 to s6, which hub is linked with, want the topic."""
     monkeypatch.setattr(codec, "DESTINATIONS_MAX", 2)
     wanting = [f"s{number}" for number in range(7)]
-    sites = Federation(links | {("hub", site) for site in wanting})
+    sites = RouterFederation(links | {("hub", site) for site in wanting})
     for site in wanting:
         sites.subscribe(site, lock_s=1e9)
     sites.subscribe("a", "x:publisher@a", channel="publisher", lock_s=1e9)
@@ -84,7 +84,7 @@ def few_at_once(monkeypatch: pytest.MonkeyPatch, links: set[tuple[str, str]]) ->
     return sites
 
 
-def finish(sites: Federation) -> None:
+def finish(sites: RouterFederation) -> None:
     for _ in range(3):
         sites.settle()
         sites.pass_time(3.0)

@@ -1,11 +1,11 @@
 """Sites that name no destinations, as they know no news."""
 
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 
 def test_nobody_looks_for_ways_that_nothing_goes() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "c")}, old=("a", "b", "c"))
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("a", "c")}, old=("a", "b", "c"))
     sites.subscribe("c")
     know_all(sites)
     sites.publish("a", depth=-1, receipt="ALL")

@@ -7,13 +7,13 @@ import pytest
 from routing.federation import rerouting
 from routing.peering.decisions import TellDestinations
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 LINKS = {("u", "a"), ("a", "b"), ("b", "x"), ("a", "c"), ("c", "x"), ("a", "d"), ("d", "x")}
 BACKLOG = 25
 
 
-class InOrder(Federation):
+class InOrder(RouterFederation):
     """Each link carries what was sent first, first."""
 
     def settle(self, at_most: float = math.inf) -> None:

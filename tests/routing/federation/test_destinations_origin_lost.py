@@ -5,7 +5,7 @@ import math
 import pytest
 
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 LINE = {("o", "b"), ("b", "x"), ("x", "z")}
 TRIANGLE = {("o", "b"), ("b", "m"), ("m", "x"), ("x", "z"), ("m", "z")}
@@ -15,7 +15,7 @@ TRIANGLE = {("o", "b"), ("b", "m"), ("m", "x"), ("x", "z"), ("m", "z")}
 def test_two_late_subscribers_next_to_each_other_have_it_of_who_holds_it(
     links: set[tuple[str, str]],
 ) -> None:
-    sites = Federation(links)
+    sites = RouterFederation(links)
     sites.subscribe("b")
     know_all(sites)
     sites.publish("o", depth=-1, timeout_s=math.inf)
@@ -35,7 +35,7 @@ def test_two_late_subscribers_next_to_each_other_have_it_of_who_holds_it(
 def test_who_comes_late_has_it_of_who_holds_it_though_one_beyond_its_depth_is_nearer() -> None:
     """B has it, and a way within depth; o has only one that is too long; a, beyond the depth, has nothing."""
     links = {("o", "b"), ("o", "y"), ("y", "z"), ("b", "z"), ("b", "x"), ("a", "x")}
-    sites = Federation(links)
+    sites = RouterFederation(links)
     for name in "ab":
         sites.subscribe(name)
     know_all(sites)

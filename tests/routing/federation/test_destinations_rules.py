@@ -11,7 +11,7 @@ from routing.peering.copies import PeerRules, capped, onward, wider
 from tests.routing.federation.test_destinations import know_all
 from tests.routing.federation.test_radius import graphs
 from tests.support.examples import examples
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 from tests.support.wants import after
 
 Links = set[tuple[str, str]]
@@ -73,7 +73,7 @@ def test_it_comes_to_all_and_to_nobody_else_whatever_fails(
     links: Links, seed: int, depth: int, steps: list[int], data: st.DataObject
 ) -> None:
     rules = drawn(links, random.Random(seed))
-    sites = Federation(links, seed, rules=rules)
+    sites = RouterFederation(links, seed, rules=rules)
     subscribed = data.draw(st.sets(st.sampled_from(sites.names)), label="subscribed")
     for name in sorted(subscribed):
         sites.subscribe(name)
@@ -110,7 +110,7 @@ def test_it_comes_to_all_and_to_nobody_else_whatever_fails(
 @pytest.mark.parametrize("seed", range(3))
 def test_a_late_subscriber_who_may_not_have_it_is_not_waited_for(seed: int) -> None:
     """While b's rules of a topic come that has begun to be wanted, a takes them for none."""
-    sites = Federation({("a", "b"), ("b", "e")}, seed, rules={("b", "e"): PeerRules(allow_out=("u",))})
+    sites = RouterFederation({("a", "b"), ("b", "e")}, seed, rules={("b", "e"): PeerRules(allow_out=("u",))})
     gone = sites.subscribe("b")
     know_all(sites)
     sites.routers["b"].subscribing.unsubscribe(sites.now, gone, "t", "", None)
@@ -140,7 +140,7 @@ def test_a_late_subscriber_who_may_not_have_it_is_not_waited_for(seed: int) -> N
 @pytest.mark.parametrize("closes", ["a", "b"])
 def test_a_late_subscriber_that_rules_put_out_of_reach_is_waited_for_no_more(closes: str) -> None:
     """E has come to want it, and a sees to that, when the link breaks before it has come there."""
-    sites = Federation({("a", "b"), ("b", "e")})
+    sites = RouterFederation({("a", "b"), ("b", "e")})
     know_all(sites)
     sites.publish("a", depth=3, timeout_s=1e6)
     for _ in range(3):

@@ -1,13 +1,13 @@
 """What is written of a copy with destinations, and when."""
 
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 LEAVES = [f"leaf{number}" for number in range(20)]
 
 
 def test_as_long_as_others_are_to_have_it_nothing_is_written_of_who_has_it() -> None:
-    sites = Federation({("a", "hub"), *(("hub", leaf) for leaf in LEAVES)})
+    sites = RouterFederation({("a", "hub"), *(("hub", leaf) for leaf in LEAVES)})
     for leaf in LEAVES:
         sites.subscribe(leaf)
     know_all(sites)
@@ -24,7 +24,7 @@ def test_as_long_as_others_are_to_have_it_nothing_is_written_of_who_has_it() -> 
 
 
 def test_who_has_it_while_others_are_away_is_written_within_a_minute() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("b", "d")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("b", "d")})
     sites.subscribe("c")
     sites.subscribe("d")
     know_all(sites)

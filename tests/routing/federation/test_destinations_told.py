@@ -9,15 +9,15 @@ from routing.peering.copies import Arrival, Copy, PeerRules
 from routing.peering.decisions import TellDestinations
 from routing.router import Router
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import SETTINGS, Federation
+from tests.support.sites import SETTINGS, RouterFederation
 
 SMUID = "a.example/018bcfe56800-1-1"
 
 
 @pytest.fixture
-def line() -> Federation:
+def line() -> RouterFederation:
     """A message of site a is under way to b, for c, with which b has no link."""
-    sites = Federation({("a", "b"), ("b", "c"), ("b", "e")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("b", "e")})
     sites.subscribe("c")
     know_all(sites)
     sites.cut("b", "c")
@@ -25,7 +25,7 @@ def line() -> Federation:
     return sites
 
 
-def brought(sites: Federation, *destinations: str, peer: str = "a", depth: int = -1) -> Arrival:
+def brought(sites: RouterFederation, *destinations: str, peer: str = "a", depth: int = -1) -> Arrival:
     """The copy that is under way to b, for others."""
     [(_, arrival)] = sites.bulk["a", "b"]
     hops = ("a",) if peer == "a" else ("a", peer)
@@ -33,7 +33,7 @@ def brought(sites: Federation, *destinations: str, peer: str = "a", depth: int =
     return msgspec.structs.replace(arrival, peer=peer, hops=hops, destinations=destinations, depth=depth)
 
 
-def told(sites: Federation, peer: str = "a") -> list[tuple[str, dict[str, list[str]]]]:
+def told(sites: RouterFederation, peer: str = "a") -> list[tuple[str, dict[str, list[str]]]]:
     """What b tells of destinations."""
     sites.take("b")
     return [
@@ -43,13 +43,13 @@ def told(sites: Federation, peer: str = "a") -> list[tuple[str, dict[str, list[s
     ]
 
 
-def held(sites: Federation, site: str = "b") -> Copy:
+def held(sites: RouterFederation, site: str = "b") -> Copy:
     [copy] = sites.routers[site].federation.outlook.copies.values()
     return copy
 
 
 def test_more_depth_for_a_destination_that_is_known_is_a_way_to_it() -> None:
-    sites = Federation({("o", "a"), ("a", "b"), ("o", "b"), ("b", "d"), ("b", "e"), ("d", "e")})
+    sites = RouterFederation({("o", "a"), ("a", "b"), ("o", "b"), ("b", "d"), ("b", "e"), ("d", "e")})
     sites.subscribe("d")
     know_all(sites)
     sites.cut("o", "b")
@@ -71,7 +71,7 @@ def test_more_depth_for_a_destination_that_is_known_is_a_way_to_it() -> None:
     assert sites.delivered == {("d", "m"): 1}
 
 
-def test_who_asks_for_what_has_no_way_hears_so_at_once(line: Federation) -> None:
+def test_who_asks_for_what_has_no_way_hears_so_at_once(line: RouterFederation) -> None:
     federation = line.routers["b"].federation
     federation.arriving.arrive(line.now, brought(line, "x"))
     federation.arriving.arrive(line.now, brought(line, "x", peer="e"))
@@ -81,7 +81,7 @@ def test_who_asks_for_what_has_no_way_hears_so_at_once(line: Federation) -> None
 
 def test_who_is_asked_for_again_after_it_was_said_to_have_it_is_named_once() -> None:
     """A, which alone had asked for c, says that c has it, and is not believed by e, which asks then."""
-    sites = Federation({("a", "b"), ("b", "c"), ("b", "e")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("b", "e")})
     sites.subscribe("c")
     know_all(sites)
     sites.publish("a", depth=-1, receipt="ALL", timeout_s=1_000.0)
@@ -96,7 +96,7 @@ def test_who_is_asked_for_again_after_it_was_said_to_have_it_is_named_once() -> 
     assert {arrival.destinations for _, arrival in sites.bulk["b", "c"]} == {("c",)}
 
 
-def test_a_copy_is_for_no_more_sites_than_it_may_ever_be(line: Federation) -> None:
+def test_a_copy_is_for_no_more_sites_than_it_may_ever_be(line: RouterFederation) -> None:
     federation = line.routers["b"].federation
     names = [f"n{number}" for number in range(SEEN_TO_MAX + 10)]
     for name in names:
@@ -109,7 +109,7 @@ def test_a_copy_is_for_no_more_sites_than_it_may_ever_be(line: Federation) -> No
     )
 
 
-def test_who_knows_less_of_wants_does_not_say_that_it_has_arrived(line: Federation) -> None:
+def test_who_knows_less_of_wants_does_not_say_that_it_has_arrived(line: RouterFederation) -> None:
     federation = line.routers["b"].federation
     federation.arriving.arrive(line.now, brought(line, "e"))
     line.cut("b", "e")
@@ -120,7 +120,7 @@ def test_who_knows_less_of_wants_does_not_say_that_it_has_arrived(line: Federati
     assert "arrived" not in dict(told(line))
 
 
-def test_what_one_asker_says_does_not_hold_for_another(line: Federation) -> None:
+def test_what_one_asker_says_does_not_hold_for_another(line: RouterFederation) -> None:
     federation = line.routers["b"].federation
     federation.arriving.arrive(line.now, brought(line, "c"))
     federation.arriving.arrive(line.now, brought(line, "c", peer="e"))
@@ -132,7 +132,7 @@ def test_what_one_asker_says_does_not_hold_for_another(line: Federation) -> None
 
 
 def test_where_it_began_nobody_asks() -> None:
-    sites = Federation({("a", "b"), ("a", "e")})
+    sites = RouterFederation({("a", "b"), ("a", "e")})
     sites.subscribe("b")
     know_all(sites)
     sites.cut("a", "b")
@@ -143,7 +143,7 @@ def test_where_it_began_nobody_asks() -> None:
     assert list(copy.destinations) == ["b"]
 
 
-def test_who_was_never_asked_does_not_say_that_it_has_arrived(line: Federation) -> None:
+def test_who_was_never_asked_does_not_say_that_it_has_arrived(line: RouterFederation) -> None:
     """Its store may be that of a backup."""
     federation = line.routers["b"].federation
     federation.arriving.arrive(line.now, brought(line, "c"))
@@ -154,7 +154,7 @@ def test_who_was_never_asked_does_not_say_that_it_has_arrived(line: Federation) 
 
 
 def test_a_peer_that_has_not_heard_what_it_was_asked_to_see_to_hears_it_again() -> None:
-    sites = Federation({("a", "b"), ("a", "c"), ("b", "c")})
+    sites = RouterFederation({("a", "b"), ("a", "c"), ("b", "c")})
     sites.subscribe("b")
     sites.subscribe("c")
     know_all(sites)
@@ -173,7 +173,7 @@ def test_a_peer_that_has_not_heard_what_it_was_asked_to_see_to_hears_it_again() 
     assert sites.delivered["c", "m"] == 1
 
 
-def test_a_site_that_comes_back_as_an_earlier_version_is_sent_it_again(line: Federation) -> None:
+def test_a_site_that_comes_back_as_an_earlier_version_is_sent_it_again(line: RouterFederation) -> None:
     line.publish("a", "n", depth=-1)
     line.settle()
     line.cut("a", "b")
@@ -189,14 +189,14 @@ def test_a_site_that_comes_back_as_an_earlier_version_is_sent_it_again(line: Fed
     assert line.delivered["c", "n"] == 1
 
 
-def test_nothing_is_held_for_a_site_that_there_is_not(line: Federation) -> None:
+def test_nothing_is_held_for_a_site_that_there_is_not(line: RouterFederation) -> None:
     federation = line.routers["b"].federation
     federation.arriving.arrive(line.now, brought(line, "c", "made.up"))
     assert list(held(line).destinations) == ["c"]
     assert ("no-way", {held(line).smuid: ["made.up"]}) in told(line)
 
 
-def test_what_is_told_of_many_messages_is_told_in_parts(line: Federation) -> None:
+def test_what_is_told_of_many_messages_is_told_in_parts(line: RouterFederation) -> None:
     for number in range(8):
         line.publish("a", f"n{number}", depth=-1)
     line.settle()
@@ -213,14 +213,16 @@ def test_what_is_told_of_many_messages_is_told_in_parts(line: Federation) -> Non
     )
 
 
-def test_who_names_a_site_twice_or_too_many_is_refused(line: Federation) -> None:
+def test_who_names_a_site_twice_or_too_many_is_refused(line: RouterFederation) -> None:
     federation = line.routers["b"].federation
     for sites in (["a"] * 2, [f"n{number}" for number in range(SEEN_TO_MAX + 1)]):
         with pytest.raises(Refusal):
             federation.destinations_heard.hear(line.now, "a", "still", {SMUID: sites})
 
 
-def test_who_holds_no_copy_any_more_has_it_once_for_each_time_that_it_is_asked(line: Federation) -> None:
+def test_who_holds_no_copy_any_more_has_it_once_for_each_time_that_it_is_asked(
+    line: RouterFederation,
+) -> None:
     """Each transfer that is not answered is held, and stored."""
     line.settle()
     copy = held(line, "a")
@@ -242,7 +244,7 @@ def test_who_holds_no_copy_any_more_has_it_once_for_each_time_that_it_is_asked(l
     assert copy.forwards["b"].unacknowledged == 0
 
 
-def test_who_has_not_asked_for_a_destination_is_no_asker(line: Federation) -> None:
+def test_who_has_not_asked_for_a_destination_is_no_asker(line: RouterFederation) -> None:
     federation = line.routers["b"].federation
     federation.arriving.arrive(line.now, brought(line, "c"))
     smuid = held(line).smuid
@@ -253,7 +255,7 @@ def test_who_has_not_asked_for_a_destination_is_no_asker(line: Federation) -> No
 
 def test_what_comes_back_to_a_site_that_has_it_no_more_goes_on_from_there() -> None:
     """Its Hops name no site twice: nobody would take it."""
-    sites = Federation({("a", "b"), ("b", "c"), ("b", "d")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("b", "d")})
     sites.subscribe("c")
     know_all(sites)
     sites.publish("a", depth=-1)
@@ -276,7 +278,7 @@ def test_what_comes_back_to_a_site_that_has_it_no_more_goes_on_from_there() -> N
 def test_what_comes_back_by_a_shorter_way_goes_on_from_there() -> None:
     """G's was longer round than c's; what goes on names no site twice, also what has waited."""
     links = {("a", "b"), ("b", "c"), ("c", "g"), ("b", "g"), ("b", "e"), ("b", "f")}
-    sites = Federation(links)
+    sites = RouterFederation(links)
     sites.subscribe("c")
     know_all(sites)
     sites.publish("a", depth=5)
@@ -308,7 +310,7 @@ def test_what_comes_back_by_a_shorter_way_goes_on_from_there() -> None:
 
 
 def test_who_says_that_a_copy_came_back_further_than_it_went_does_not_stop_it() -> None:
-    sites = Federation({("a", "b"), ("b", "m"), ("b", "d"), ("b", "e")})
+    sites = RouterFederation({("a", "b"), ("b", "m"), ("b", "d"), ("b", "e")})
     for name in ("m", "d"):
         sites.subscribe(name)
     know_all(sites)
@@ -330,7 +332,7 @@ def test_who_says_that_a_copy_came_back_further_than_it_went_does_not_stop_it() 
     assert sites.delivered["d", "m"] == 1
 
 
-def test_who_asked_and_has_forgotten_ends_nothing(line: Federation) -> None:
+def test_who_asked_and_has_forgotten_ends_nothing(line: RouterFederation) -> None:
     """Where the message began there may be another disk since."""
     federation = line.routers["b"].federation
     federation.arriving.arrive(line.now, brought(line, "c"))
@@ -348,7 +350,7 @@ def test_who_asked_and_has_forgotten_ends_nothing(line: Federation) -> None:
 
 
 def test_a_copy_that_a_site_has_dropped_comes_again() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "x"), ("c", "x")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("a", "x"), ("c", "x")})
     sites.subscribe("c")
     know_all(sites)
     for other in "bx":
@@ -370,7 +372,7 @@ def test_a_copy_that_a_site_has_dropped_comes_again() -> None:
 
 
 def test_what_all_have_is_not_sent_again_where_destinations_cannot_be_known_any_more() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "c")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("a", "c")})
     for name in sites.names:
         sites.subscribe(name)
     know_all(sites)

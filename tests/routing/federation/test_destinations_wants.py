@@ -9,12 +9,12 @@ from routing.peering.leaves import HASH_BYTES, bucket_of, write_digest
 from routing.peering.news import SignedNews, read_statement, write_statement
 from tests.routing.federation.test_destinations import RING, know_all
 from tests.support.notary import NamedNotary
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 from tests.support.wants import after
 
 
 def test_a_site_that_wants_it_no_more_is_waited_for_no_more() -> None:
-    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    sites = RouterFederation({("a", "b"), ("b", "c")}, 0)
     consumer = sites.subscribe("c")
     know_all(sites)
     sites.cut("b", "c")
@@ -32,7 +32,7 @@ def test_a_site_that_wants_it_no_more_is_waited_for_no_more() -> None:
 
 def test_a_want_of_which_only_a_peer_has_told_counts() -> None:
     """Its site has just said something else in news; another that wants it is as near, and hides nobody."""
-    sites = Federation({("a", "e"), ("a", "d")}, 0)
+    sites = RouterFederation({("a", "e"), ("a", "d")}, 0)
     sites.subscribe("e")
     know_all(sites)
     sites.subscribe("d", "weather")
@@ -45,7 +45,7 @@ def test_a_want_of_which_only_a_peer_has_told_counts() -> None:
 
 
 def test_a_want_of_which_only_peers_have_told_counts_beyond_them_too() -> None:
-    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    sites = RouterFederation({("a", "b"), ("b", "c")}, 0)
     know_all(sites)
     sites.subscribe("c", "weather")
     sites.subscribe("c")
@@ -57,7 +57,7 @@ def test_a_want_of_which_only_peers_have_told_counts_beyond_them_too() -> None:
 
 
 def test_who_keeps_a_bucket_of_wants_back_has_what_it_may_want_and_changes_no_other_way() -> None:
-    sites = Federation(RING, 0)
+    sites = RouterFederation(RING, 0)
     sites.subscribe("d")
     know_all(sites)
     federation = sites.routers["a"].federation
@@ -74,7 +74,7 @@ def test_who_keeps_a_bucket_of_wants_back_has_what_it_may_want_and_changes_no_ot
 
 
 def test_a_want_changes_the_plans_of_its_own_bucket_alone() -> None:
-    sites = Federation({("a", "b"), ("b", "c")}, 0)
+    sites = RouterFederation({("a", "b"), ("b", "c")}, 0)
     for number in range(200):
         sites.subscribe("c", f"t{number}")
     know_all(sites)
@@ -92,7 +92,7 @@ def test_who_does_not_say_what_it_wants_is_waited_for_though_no_way_is_known_for
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The peer on the way is none, and is one again."""
-    sites = Federation({("a", "b"), ("b", "x"), ("a", "y")})
+    sites = RouterFederation({("a", "b"), ("b", "x"), ("a", "y")})
     sites.subscribe("x")
     monkeypatch.setattr(own_leaves, "SITE_LEAVES_MAX", 0)  # it wants too much
     know_all(sites)
@@ -123,7 +123,7 @@ class SilentNotary(NamedNotary):
 
 
 def test_who_says_nothing_of_what_it_wants_is_waited_for_though_no_way_is_known_for_a_while() -> None:
-    sites = Federation({("a", "b"), ("b", "x"), ("a", "y")})
+    sites = RouterFederation({("a", "b"), ("b", "x"), ("a", "y")})
     sites.notaries["x"] = SilentNotary("x")
     know_all(sites)
     federation = sites.routers["a"].federation

@@ -6,22 +6,22 @@ import pytest
 
 from routing.options import SubscribeOptions
 from routing.subscription import Consumer
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 
-def close(federation: Federation, consumer: Consumer, topic: str) -> None:
+def close(federation: RouterFederation, consumer: Consumer, topic: str) -> None:
     federation.routers["alpha"].subscribing.close(federation.now, consumer)
 
 
-def detach(federation: Federation, consumer: Consumer, topic: str) -> None:
+def detach(federation: RouterFederation, consumer: Consumer, topic: str) -> None:
     federation.routers["alpha"].subscribing.detach(federation.now, consumer, topic, "", None)
 
 
-def unsubscribe(federation: Federation, consumer: Consumer, topic: str) -> None:
+def unsubscribe(federation: RouterFederation, consumer: Consumer, topic: str) -> None:
     federation.routers["alpha"].subscribing.unsubscribe(federation.now, consumer, topic, "", None)
 
 
-def take_no_more(federation: Federation, consumer: Consumer, topic: str) -> None:
+def take_no_more(federation: RouterFederation, consumer: Consumer, topic: str) -> None:
     options = SubscribeOptions(accepts="ALL", credit=1)
     federation.routers["alpha"].subscribing.subscribe(federation.now, consumer, topic, options, None)
 
@@ -29,9 +29,9 @@ def take_no_more(federation: Federation, consumer: Consumer, topic: str) -> None
 @pytest.mark.parametrize("topic", ["jobs", "#"])
 @pytest.mark.parametrize("leave", [close, detach, unsubscribe, take_no_more])
 def test_groups_that_were_kept_for_one_who_leaves_go_to_another_site(
-    leave: Callable[[Federation, Consumer, str], None], topic: str
+    leave: Callable[[RouterFederation, Consumer, str], None], topic: str
 ) -> None:
-    federation = Federation({("alpha", "beta")})
+    federation = RouterFederation({("alpha", "beta")})
     federation.settle()
     consumer = federation.subscribe("alpha", topic, accepts="ONE", credit=1)
     for name in ("x1", "y1", "z1"):
@@ -46,7 +46,7 @@ def test_groups_that_were_kept_for_one_who_leaves_go_to_another_site(
 
 
 def test_groups_stay_while_another_one_is_there_who_takes_them() -> None:
-    federation = Federation({("alpha", "beta")})
+    federation = RouterFederation({("alpha", "beta")})
     consumer = federation.subscribe("alpha", "jobs", accepts="ONE", credit=0)
     federation.subscribe("alpha", "#", "other", accepts="ONE", credit=0)
     federation.publish("alpha", "x1", "jobs", delivery="ONE", group="x", depth=2)
@@ -60,7 +60,7 @@ def test_groups_stay_while_another_one_is_there_who_takes_them() -> None:
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_group_stays_while_a_session_takes_the_place_of_another(shared: bool) -> None:
-    federation = Federation({("alpha", "beta")})
+    federation = RouterFederation({("alpha", "beta")})
     federation.settle()
     federation.subscribe("alpha", "jobs", credit=1, shared=shared)
     for name in ("x1", "x2", "x3"):
@@ -74,7 +74,7 @@ def test_a_group_stays_while_a_session_takes_the_place_of_another(shared: bool) 
 
 
 def test_a_group_goes_to_another_site_once_what_somebody_who_left_had_received_of_it_has_ended() -> None:
-    federation = Federation({("alpha", "beta")})
+    federation = RouterFederation({("alpha", "beta")})
     federation.settle()
     ada = federation.subscribe("alpha", "jobs", accepts="ONE", credit=1)
     for name in ("x1", "x2"):

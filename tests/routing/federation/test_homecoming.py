@@ -4,12 +4,12 @@ import msgspec
 
 from routing.peering.copies import Answered, PeerRules
 from routing.peering.decisions import AcknowledgeUnit
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 
-def gone_and_come_back() -> Federation:
+def gone_and_come_back() -> RouterFederation:
     """A message of alpha waits at alpha again, after beta had it."""
-    federation = Federation({("alpha", "beta")})
+    federation = RouterFederation({("alpha", "beta")})
     federation.subscribe("beta", credit=0)
     federation.settle()
     federation.publish("alpha", "m", delivery="ONE", depth=-1)
@@ -48,7 +48,7 @@ def test_a_message_that_has_come_home_can_be_removed() -> None:
 
 
 def test_a_peer_that_denies_a_message_is_not_asked_again_until_the_link_is_new() -> None:
-    federation = Federation({("alpha", "beta")})
+    federation = RouterFederation({("alpha", "beta")})
     federation.subscribe("beta")
     federation.settle()
     beta = federation.routers["beta"].federation
@@ -66,7 +66,7 @@ def test_a_peer_that_denies_a_message_is_not_asked_again_until_the_link_is_new()
 
 
 def test_what_comes_home_before_its_leaving_is_acknowledged_comes_home_once() -> None:
-    federation = Federation({("alpha", "beta")})
+    federation = RouterFederation({("alpha", "beta")})
     federation.subscribe("beta", credit=0)
     federation.settle()
     federation.publish("alpha", "m", delivery="ONE", depth=-1)
@@ -82,7 +82,7 @@ def test_what_comes_home_before_its_leaving_is_acknowledged_comes_home_once() ->
 
 def test_sites_with_no_way_to_a_taker_but_links_that_are_down_do_not_pass_a_message_to_and_fro() -> None:
     triangle = {("alpha", "beta"), ("beta", "gamma"), ("alpha", "gamma")}
-    federation = Federation(triangle)
+    federation = RouterFederation(triangle)
     federation.subscribe("gamma")
     federation.settle()
     for near in ("alpha", "beta"):
@@ -99,7 +99,7 @@ def test_sites_with_no_way_to_a_taker_but_links_that_are_down_do_not_pass_a_mess
 
 
 def test_a_message_of_this_site_that_it_never_handed_to_anybody_is_made_up() -> None:
-    federation = Federation({("alpha", "beta")})
+    federation = RouterFederation({("alpha", "beta")})
     federation.subscribe("beta", credit=0)
     federation.settle()
     federation.publish("alpha", "m", delivery="ONE", depth=-1)
@@ -122,7 +122,7 @@ def test_a_message_of_this_site_that_it_never_handed_to_anybody_is_made_up() -> 
 
 
 def test_a_message_without_a_guarantee_comes_home_too() -> None:
-    federation = Federation({("alpha", "beta")})
+    federation = RouterFederation({("alpha", "beta")})
     federation.subscribe("beta", credit=0)
     federation.settle()
     federation.publish("alpha", "m", delivery="ONE", depth=-1, guarantee=False)

@@ -32,7 +32,7 @@ from routing.peering.leaves import (
 from routing.peering.news import LinkNews, SiteNews
 from tests.routing.federation.test_radius import graphs
 from tests.support.examples import examples
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 
 class Wanting:
@@ -357,11 +357,11 @@ def test_it_is_the_same_as_looking_at_each_want_of_each_site(seed: int) -> None:
 # -- over links -----------------------------------------------------------------------------------
 
 
-def known(sites: Federation, at: str, topic: str = "t", mode: str = "ALL") -> set[str] | None:
+def known(sites: RouterFederation, at: str, topic: str = "t", mode: str = "ALL") -> set[str] | None:
     return wanting(sites.routers[at].federation.known_wants, topic, mode)
 
 
-def settle(sites: Federation) -> None:
+def settle(sites: RouterFederation) -> None:
     for _ in range(3):
         sites.settle()
         sites.pass_time(SPACING_S)
@@ -373,7 +373,7 @@ def settle(sites: Federation) -> None:
 def test_in_any_graph_all_know_what_all_want_and_each_change_crosses_a_link_once_in_each_direction(
     graph: set[tuple[str, str]], seed: int
 ) -> None:
-    sites = Federation(graph, seed)
+    sites = RouterFederation(graph, seed)
     chance = random.Random(seed)
     subscribers = chance.sample(sites.names, len(sites.names) // 2)
     for name in subscribers[::2]:
@@ -393,7 +393,7 @@ def test_in_any_graph_all_know_what_all_want_and_each_change_crosses_a_link_once
 
 
 def test_a_want_that_goes_costs_as_much_as_one_that_comes() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "c")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("a", "c")})
     sites.begin_news()
     settle(sites)
     counts = []
@@ -412,7 +412,7 @@ def test_a_want_that_goes_costs_as_much_as_one_that_comes() -> None:
 
 
 def test_what_was_missed_while_a_link_was_down_comes_when_it_is_up() -> None:
-    sites = Federation({("a", "b"), ("b", "c")})
+    sites = RouterFederation({("a", "b"), ("b", "c")})
     sites.begin_news()
     settle(sites)
     sites.cut("b", "c")
@@ -432,15 +432,17 @@ def test_what_was_missed_while_a_link_was_down_comes_when_it_is_up() -> None:
 
 
 class TestRules:
-    def federation(self, *hides: str) -> Federation:
+    def federation(self, *hides: str) -> RouterFederation:
         """A ring of four; what the sites of `hides` take from whom tells them nothing of other topics."""
         ring = {("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")}
         only = PeerRules(allow_in=("weather.#",))
         rules = {(one, other): only for one, _, other in (each.partition("-") for each in hides)}
-        return Federation(ring, rules=rules)
+        return RouterFederation(ring, rules=rules)
 
     def test_a_name_that_may_not_come_from_a_peer_is_hidden_from_it(self) -> None:
-        sites = Federation({("a", "b"), ("b", "c")}, rules={("b", "c"): PeerRules(allow_in=("weather.#",))})
+        sites = RouterFederation(
+            {("a", "b"), ("b", "c")}, rules={("b", "c"): PeerRules(allow_in=("weather.#",))}
+        )
         for topic in ("weather.oslo", "secret", "secret.#"):
             sites.subscribe("a", topic)
         sites.begin_news()
@@ -476,7 +478,9 @@ class TestRules:
         assert known(sites, "c", "secret") == set()
 
     def test_what_a_rule_hides_no_more_is_told(self) -> None:
-        sites = Federation({("a", "b"), ("b", "c")}, rules={("b", "c"): PeerRules(allow_in=("weather.#",))})
+        sites = RouterFederation(
+            {("a", "b"), ("b", "c")}, rules={("b", "c"): PeerRules(allow_in=("weather.#",))}
+        )
         sites.subscribe("a", "secret")
         sites.begin_news()
         settle(sites)
@@ -488,7 +492,7 @@ class TestRules:
 
 
 def test_the_salts_of_a_site_are_its_own() -> None:
-    sites = Federation({("a", "b"), ("b", "c")})
+    sites = RouterFederation({("a", "b"), ("b", "c")})
     for name in ("a", "b"):
         sites.subscribe(name)
     sites.begin_news()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 
-def delivered(federation: Federation, site: str) -> list[str]:
+def delivered(federation: RouterFederation, site: str) -> list[str]:
     """All that waits at a site, in the order in which a new reader gets it."""
     federation.delivered.clear()
     federation.subscribe(site, credit=100)
@@ -14,7 +14,7 @@ def delivered(federation: Federation, site: str) -> list[str]:
 
 @pytest.mark.parametrize("depths", [(0, -1, 0, -1, 0), (-1, 0, -1, 0, -1)])
 def test_a_link_that_comes_up_changes_no_order(depths: tuple[int, ...]) -> None:
-    federation = Federation({("a", "b")})
+    federation = RouterFederation({("a", "b")})
     for number, depth in enumerate(depths):
         federation.publish("a", str(number), delivery="ONE", depth=depth)
     federation.cut("a", "b")
@@ -24,7 +24,7 @@ def test_a_link_that_comes_up_changes_no_order(depths: tuple[int, ...]) -> None:
 
 
 def test_what_a_peer_would_not_have_waits_where_it_was() -> None:
-    federation = Federation({("a", "b")})
+    federation = RouterFederation({("a", "b")})
     federation.subscribe("b")
     federation.settle()
     federation.publish("a", "0", delivery="ONE", depth=1)
@@ -36,7 +36,7 @@ def test_what_a_peer_would_not_have_waits_where_it_was() -> None:
 
 
 def test_what_is_on_its_way_to_a_peer_is_given_to_nobody_else() -> None:
-    federation = Federation({("a", "b")})
+    federation = RouterFederation({("a", "b")})
     for number, depth in enumerate((0, 1, 0)):
         federation.publish("a", str(number), delivery="ONE", depth=depth)
     federation.subscribe("b")

@@ -10,7 +10,7 @@ from routing.federation.outlook import Way
 from routing.message import DeliveryMode
 from routing.peering.copies import PeerRules
 from tests.support.examples import examples
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 CHAIN = {("a", "b"), ("b", "c"), ("c", "d")}
 
@@ -24,7 +24,7 @@ def graphs(draw: st.DrawFn) -> set[tuple[str, str]]:
     return links | set(draw(st.lists(more, max_size=6)))  # type: ignore[return-value] # pairs, sorted
 
 
-def walk(federation: Federation, start: str, mode: DeliveryMode, depth: int) -> set[str]:
+def walk(federation: RouterFederation, start: str, mode: DeliveryMode, depth: int) -> set[str]:
     """The sites that a probe comes to, going on wherever the outlook says that a message would."""
     reached: dict[str, int] = {}
     waiting: list[tuple[str, int, tuple[str, ...]]] = [(start, depth, ())]
@@ -46,7 +46,7 @@ def walk(federation: Federation, start: str, mode: DeliveryMode, depth: int) -> 
 def test_a_probe_comes_to_every_site_that_a_message_is_delivered_at(
     links: set[tuple[str, str]], depth: int, data: st.DataObject
 ) -> None:
-    federation = Federation(links, seed=data.draw(st.integers(0, 99)))
+    federation = RouterFederation(links, seed=data.draw(st.integers(0, 99)))
     readers = data.draw(st.sets(st.sampled_from(federation.names), min_size=1))
     for site in readers:
         federation.subscribe(site)
@@ -60,12 +60,12 @@ def test_a_probe_comes_to_every_site_that_a_message_is_delivered_at(
 
 
 def outlook(
-    federation: Federation, site: str, depth: int = -1, mode: DeliveryMode = "ALL", *hops: str
+    federation: RouterFederation, site: str, depth: int = -1, mode: DeliveryMode = "ALL", *hops: str
 ) -> list[Way]:
     return federation.routers[site].federation.outlook.ways("t", mode, depth, hops)
 
 
-def why_not(federation: Federation, site: str, depth: int = -1, *hops: str) -> dict[str, str]:
+def why_not(federation: RouterFederation, site: str, depth: int = -1, *hops: str) -> dict[str, str]:
     return {way.peer: way.why for way in outlook(federation, site, depth, "ALL", *hops)}
 
 
@@ -75,7 +75,7 @@ def test_programs_have_a_word_for_all_that_keeps_a_message_from_a_peer_and_peopl
 
 
 def test_each_peer_has_a_reason_why_nothing_goes_there() -> None:
-    federation = Federation(CHAIN)
+    federation = RouterFederation(CHAIN)
     unknown = "the link has just come up: what is wanted there is not known yet"
     assert why_not(federation, "b") == {"a": unknown, "c": unknown}
     federation.settle()
@@ -92,7 +92,7 @@ def test_each_peer_has_a_reason_why_nothing_goes_there() -> None:
 
 
 def test_of_a_link_that_is_down_only_what_was_told_is_known() -> None:
-    federation = Federation(CHAIN)
+    federation = RouterFederation(CHAIN)
     federation.cut("b", "c")
     assert why_not(federation, "b")["c"] == (
         "the link is down, and has not been up: what is wanted there is not known"
@@ -104,7 +104,7 @@ def test_of_a_link_that_is_down_only_what_was_told_is_known() -> None:
 
 
 def test_the_rules_of_a_link_hold_for_probes() -> None:
-    federation = Federation(CHAIN)
+    federation = RouterFederation(CHAIN)
     federation.subscribe("c")
     federation.settle()
     federation.routers["b"].federation.set_peer("c", PeerRules(allow_out=("other.#",)))
@@ -112,12 +112,12 @@ def test_the_rules_of_a_link_hold_for_probes() -> None:
 
 
 def test_a_link_that_floods_is_a_way_whoever_wants_it() -> None:
-    federation = Federation(CHAIN, flood=True)
+    federation = RouterFederation(CHAIN, flood=True)
     assert outlook(federation, "b", 1) == [Way("a", 0), Way("c", 0)]
 
 
 def test_a_message_of_mode_one_goes_one_way_the_nearest() -> None:
-    federation = Federation({("a", "b"), ("a", "c"), ("c", "d")})
+    federation = RouterFederation({("a", "b"), ("a", "c"), ("c", "d")})
     federation.subscribe("b")
     federation.subscribe("d")
     federation.settle()
@@ -126,7 +126,7 @@ def test_a_message_of_mode_one_goes_one_way_the_nearest() -> None:
 
 
 def test_a_reply_goes_to_its_server_however_far() -> None:
-    federation = Federation(CHAIN)
+    federation = RouterFederation(CHAIN)
     federation.settle()
     found = federation.routers["a"].federation.outlook.ways("ada:desk@d", "ALL", 0, ())
     assert found == [Way("b", -1)]

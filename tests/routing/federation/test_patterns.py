@@ -9,7 +9,7 @@ from routing.peering.wants import InterestChange, Want
 from tests.routing.federation.test_radius import graphs
 from tests.support.examples import examples
 from tests.support.interest import alone
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 from tests.support.wishes import takes
 
 CHAIN = {("a", "b"), ("b", "c")}
@@ -23,7 +23,7 @@ PATTERNS = ("#", "t.*", "t.#", "v", "*.u")
 def test_a_message_reaches_exactly_who_wants_its_topic_by_a_pattern_within_its_depth(
     links: set[tuple[str, str]], data: st.DataObject
 ) -> None:
-    sites = Federation(links, data.draw(st.integers(0, 10_000)))
+    sites = RouterFederation(links, data.draw(st.integers(0, 10_000)))
     wanting = data.draw(st.dictionaries(st.sampled_from(sites.names), st.sampled_from(PATTERNS), max_size=4))
     late = data.draw(st.booleans())
     topic = data.draw(st.sampled_from(TOPICS))
@@ -54,7 +54,7 @@ def test_a_message_reaches_exactly_who_wants_its_topic_by_a_pattern_within_its_d
 def test_a_message_to_one_goes_to_one_who_takes_it_by_name_or_by_pattern(
     links: set[tuple[str, str]], data: st.DataObject
 ) -> None:
-    sites = Federation(links, data.draw(st.integers(0, 10_000)))
+    sites = RouterFederation(links, data.draw(st.integers(0, 10_000)))
     wanting = data.draw(st.dictionaries(st.sampled_from(sites.names), st.sampled_from(PATTERNS), max_size=4))
     topic = data.draw(st.sampled_from(TOPICS))
     origin = data.draw(st.sampled_from(sites.names))
@@ -77,7 +77,7 @@ def test_what_is_told_is_what_may_come_over_the_link() -> None:
         ("c", "b"): PeerRules(allow_in=("weather.#", "news")),
         ("b", "a"): PeerRules(allow_in=("*.oslo",)),
     }
-    sites = Federation(CHAIN, rules=rules)
+    sites = RouterFederation(CHAIN, rules=rules)
     sites.subscribe("c", "#")
     sites.settle()
     heard = sites.routers["b"].federation.interest
@@ -91,7 +91,7 @@ def test_what_is_told_is_what_may_come_over_the_link() -> None:
 
 
 def test_rules_that_change_are_told_by() -> None:
-    sites = Federation({("a", "b")})
+    sites = RouterFederation({("a", "b")})
     sites.subscribe("b", "#")
     sites.settle()
     for allowed, heard in (("weather.#", ["weather.#"]), ("news.*", ["news.*"]), ("#", ["#"])):
@@ -118,7 +118,7 @@ def test_a_want_that_goes_leaves_what_others_want_by_the_same_words() -> None:
 
 
 def test_peers_that_know_no_patterns_are_told_the_topics_that_there_are() -> None:
-    sites = Federation(CHAIN, old=("a",))
+    sites = RouterFederation(CHAIN, old=("a",))
     sites.subscribe("b", "weather.oslo", accepts="ONE")
     sites.subscribe("c", "weather.#", accepts="ALL")
     sites.settle()
@@ -151,7 +151,7 @@ def test_a_peer_wants_no_more_patterns_than_it_may(monkeypatch: pytest.MonkeyPat
 
 
 def test_only_what_the_accounts_of_a_site_may_have_is_wanted() -> None:
-    sites = Federation({("a", "b")})
+    sites = RouterFederation({("a", "b")})
 
     class Rights:
         def may_subscribe(self, account: str, topic: str) -> bool:
@@ -170,7 +170,7 @@ def test_only_what_the_accounts_of_a_site_may_have_is_wanted() -> None:
 def test_a_peer_that_knows_no_patterns_is_told_a_topic_again_once_the_way_to_who_takes_it_is_up_again() -> (
     None
 ):
-    sites = Federation(CHAIN, old=("a",))
+    sites = RouterFederation(CHAIN, old=("a",))
     sites.subscribe("c", "weather.#", accepts="ONE")
     sites.settle()
     sites.publish("b", topic="weather.oslo", depth=0, timeout_s=1e6)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 
 @st.composite
@@ -25,7 +25,7 @@ def graphs(draw: Any, most: int = 30) -> Any:
 def test_without_pruning_exactly_the_sites_within_depth_take_it_each_once(
     links: set[tuple[str, str]], seed: int, depth: int, data: st.DataObject
 ) -> None:
-    sites = Federation(links, seed, flood=True)
+    sites = RouterFederation(links, seed, flood=True)
     for name in sites.names:
         sites.subscribe(name)
     origin = data.draw(st.sampled_from(sites.names), label="origin")
@@ -43,7 +43,7 @@ def test_exactly_the_subscribers_within_depth_get_it_each_once(
     links: set[tuple[str, str]], seed: int, depth: int, flood: Any, heard: Any, data: st.DataObject
 ) -> None:
     """Also where little of who wants it has been heard when it is published: what is told later pulls it."""
-    sites = Federation(links, seed, flood=flood)
+    sites = RouterFederation(links, seed, flood=flood)
     subscribed = data.draw(st.sets(st.sampled_from(sites.names)), label="subscribed")
     for name in sorted(subscribed):
         sites.subscribe(name)
@@ -60,7 +60,7 @@ def test_exactly_the_subscribers_within_depth_get_it_each_once(
 def test_a_receipt_counts_the_subscriptions_of_all_sites(
     links: set[tuple[str, str]], seed: int, depth: int, mode: Any, data: st.DataObject
 ) -> None:
-    sites = Federation(links, seed)
+    sites = RouterFederation(links, seed)
     subscribed = data.draw(st.sets(st.sampled_from(sites.names)), label="subscribed")
     for name in sorted(subscribed):
         sites.subscribe(name)
@@ -85,7 +85,7 @@ def test_a_receipt_counts_the_subscriptions_of_all_sites(
 def test_mode_one_reaches_one_subscription_of_all_within_depth(
     links: set[tuple[str, str]], seed: int, depth: int, data: st.DataObject
 ) -> None:
-    sites = Federation(links, seed)
+    sites = RouterFederation(links, seed)
     subscribed = data.draw(st.sets(st.sampled_from(sites.names)), label="subscribed")
     for name in sorted(subscribed):
         sites.subscribe(name)
@@ -103,7 +103,7 @@ def test_mode_one_reaches_one_subscription_of_all_within_depth(
 def test_late_interest_pulls_what_is_still_alive_within_depth(
     links: set[tuple[str, str]], seed: int, depth: int, data: st.DataObject
 ) -> None:
-    sites = Federation(links, seed)
+    sites = RouterFederation(links, seed)
     origin = data.draw(st.sampled_from(sites.names), label="origin")
     sites.publish(origin, depth=depth, timeout_s=100.0)
     sites.settle()
@@ -119,7 +119,7 @@ def test_late_interest_pulls_what_is_still_alive_within_depth(
 def test_after_a_partition_all_sites_hold_the_same_state_messages(
     links: set[tuple[str, str]], seed: int, data: st.DataObject
 ) -> None:
-    sites = Federation(links, seed)
+    sites = RouterFederation(links, seed)
     for name in sites.names:
         sites.subscribe(name)
     sites.settle()

@@ -5,13 +5,13 @@ import pytest
 from routing.errors import Refusal
 from routing.peering.decisions import TellReceipt
 from routing.receipt import COUNT_MAX
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 DIAMOND = {("alpha", "beta"), ("alpha", "gamma"), ("beta", "gamma"), ("gamma", "delta")}
 
 
 def test_a_copy_that_became_wider_while_the_link_was_down_is_counted_once() -> None:
-    federation = Federation(DIAMOND)
+    federation = RouterFederation(DIAMOND)
     federation.subscribe("alpha", "x:publisher@alpha", "publisher")
     federation.subscribe("delta")
     federation.settle()
@@ -29,7 +29,7 @@ def test_a_copy_that_became_wider_while_the_link_was_down_is_counted_once() -> N
 
 
 def test_a_question_that_came_before_the_link_went_down_is_still_answered() -> None:
-    federation = Federation(DIAMOND)
+    federation = RouterFederation(DIAMOND)
     federation.subscribe("alpha", "x:publisher@alpha", "publisher")
     federation.subscribe("delta")
     federation.settle()
@@ -46,7 +46,7 @@ def test_a_question_that_came_before_the_link_went_down_is_still_answered() -> N
 
 
 def test_nobody_answers_for_another_peer() -> None:
-    federation = Federation({("alpha", "beta"), ("alpha", "gamma")})
+    federation = RouterFederation({("alpha", "beta"), ("alpha", "gamma")})
     federation.subscribe("alpha", "x:publisher@alpha", "publisher")
     federation.subscribe("beta")
     federation.settle()
@@ -63,9 +63,9 @@ def test_nobody_answers_for_another_peer() -> None:
     assert not federation.routers["alpha"]._state.asked_of
 
 
-def asked(**headers: str) -> tuple[Federation, dict[str, int]]:
+def asked(**headers: str) -> tuple[RouterFederation, dict[str, int]]:
     """Alpha waits for a receipt of beta and of gamma, by whose questions they are named."""
-    federation = Federation({("alpha", "beta"), ("alpha", "gamma")})
+    federation = RouterFederation({("alpha", "beta"), ("alpha", "gamma")})
     federation.subscribe("alpha", "x:publisher@alpha", "publisher")
     for site in ("beta", "gamma"):
         federation.subscribe(site)
@@ -74,7 +74,7 @@ def asked(**headers: str) -> tuple[Federation, dict[str, int]]:
     return federation, {peer: query for query, peer in federation.routers["alpha"]._state.asked_of.items()}
 
 
-def answer(federation: Federation, peer: str, query: int, have: int, due: int, *, closed: bool) -> None:
+def answer(federation: RouterFederation, peer: str, query: int, have: int, due: int, *, closed: bool) -> None:
     federation._arrive(peer, "alpha", TellReceipt("alpha", query, due, have, closed))
     federation.take("alpha")
 
@@ -95,7 +95,7 @@ def test_counts_that_cannot_be_are_refused_and_the_receipt_still_closes(have: in
 
 
 def test_a_message_for_one_is_due_to_one() -> None:
-    federation = Federation({("alpha", "beta")})
+    federation = RouterFederation({("alpha", "beta")})
     federation.subscribe("alpha", "x:publisher@alpha", "publisher")
     federation.subscribe("beta")
     federation.settle()

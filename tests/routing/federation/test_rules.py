@@ -6,14 +6,14 @@ import pytest
 
 from routing.peering.copies import PeerRules
 from routing.peering.decisions import TellRemoved
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 CHAIN = {("a.x", "b.x"), ("b.x", "c.x"), ("c.x", "d.x")}
 
 
-def chain(**rules: object) -> Federation:
+def chain(**rules: object) -> RouterFederation:
     """Four sites in a row, all of which want `t`; the second one has rules for the first one."""
-    sites = Federation(CHAIN)
+    sites = RouterFederation(CHAIN)
     sites.routers["b.x"].federation.set_peer("a.x", PeerRules(**rules))  # type: ignore[arg-type] # its fields
     for name in sites.names:
         sites.subscribe(name)
@@ -21,7 +21,7 @@ def chain(**rules: object) -> Federation:
     return sites
 
 
-def reached(sites: Federation, **headers: Any) -> list[str]:
+def reached(sites: RouterFederation, **headers: Any) -> list[str]:
     """The sites that deliver a message of the first one."""
     sites.publish("a.x", **headers)
     sites.settle()
@@ -73,7 +73,7 @@ def test_a_reply_goes_to_its_server_whatever_the_rules() -> None:
     assert sites.delivered["d.x", "reply"] == 1
 
 
-def removed(sites: Federation, site: str, at: str, topic: str = "t") -> bool:
+def removed(sites: RouterFederation, site: str, at: str, topic: str = "t") -> bool:
     """Whether what one site says to be removed, the one message of another one, is gone there."""
     router = sites.routers[at]
     [entry] = router._state.entries.values()
@@ -101,7 +101,7 @@ def test_what_a_peer_may_not_send_it_may_not_remove(
     assert removed(sites, "a.x", "b.x", topic) is gone
 
 
-def rules(sites: Federation, site: str, **peers: PeerRules) -> None:
+def rules(sites: RouterFederation, site: str, **peers: PeerRules) -> None:
     """These are the peers of a site from now on."""
     named = {f"{name}.x": each for name, each in peers.items()}
     sites.routers[site].federation.set_peers(sites.now, named)
@@ -115,7 +115,7 @@ NOTHING = PeerRules(allow_out=())
 
 @pytest.mark.parametrize("mode", ["ALL", "ONE"])
 def test_what_may_go_from_now_on_goes(mode: str) -> None:
-    sites = Federation({("a.x", "b.x")})
+    sites = RouterFederation({("a.x", "b.x")})
     sites.subscribe("b.x")
     rules(sites, "a.x", b=NOTHING)
     sites.publish("a.x", depth=1, delivery=mode, timeout_s=100.0)
@@ -126,7 +126,7 @@ def test_what_may_go_from_now_on_goes(mode: str) -> None:
 
 
 def test_what_waits_for_a_peer_that_may_not_have_it_any_more_is_not_sent() -> None:
-    sites = Federation({("a.x", "b.x")})
+    sites = RouterFederation({("a.x", "b.x")})
     sites.subscribe("b.x")
     sites.settle()
     sites.cut("a.x", "b.x")
@@ -142,7 +142,7 @@ def test_what_waits_for_a_peer_that_may_not_have_it_any_more_is_not_sent() -> No
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_who_is_made_a_peer_again_gets_what_is_still_alive(*, waits: bool) -> None:
-    sites = Federation({("a.x", "b.x")})
+    sites = RouterFederation({("a.x", "b.x")})
     sites.subscribe("b.x")
     sites.settle()
     if waits:

@@ -22,7 +22,7 @@ from tests.routing.federation.test_radius import graphs
 from tests.support.examples import examples
 from tests.support.news_site import NewsSite
 from tests.support.notary import said, wanted
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 
 def test_a_site_says_which_of_its_links_are_up_and_says_it_again_once_that_changes() -> None:
@@ -154,17 +154,17 @@ def test_a_peer_that_knows_no_news_is_told_none() -> None:
     assert site.knows("y") is None
 
 
-def knowledge(sites: Federation, name: str) -> dict[str, Version]:
+def knowledge(sites: RouterFederation, name: str) -> dict[str, Version]:
     known = sites.routers[name].federation.spreading.known
     return {site: one.statement.version for site, one in known.items()}
 
 
-def what_is_known_of(sites: Federation, name: str) -> dict[str, bool]:
+def what_is_known_of(sites: RouterFederation, name: str) -> dict[str, bool]:
     known = sites.routers[name].federation.spreading.known[name]
     return {link.peer: link.up for link in known.statement.links}
 
 
-def assert_agreed(sites: Federation, within: set[str]) -> None:
+def assert_agreed(sites: RouterFederation, within: set[str]) -> None:
     """All of these know the latest of each other, and that is so."""
     for site in within:
         assert what_is_known_of(sites, site) == {
@@ -179,7 +179,7 @@ def assert_agreed(sites: Federation, within: set[str]) -> None:
 def test_in_any_graph_all_hear_of_all_and_each_piece_crosses_a_link_once_in_each_direction(
     graph: set[tuple[str, str]], seed: int
 ) -> None:
-    sites = Federation(graph, seed)
+    sites = RouterFederation(graph, seed)
     sites.begin_news()
     sites.settle()
     for _ in range(3):
@@ -194,7 +194,7 @@ def test_in_any_graph_all_hear_of_all_and_each_piece_crosses_a_link_once_in_each
 @given(graph=graphs(12), seed=st.integers(0, 2**32))
 def test_after_links_were_cut_in_the_middle_of_it_all_agree(graph: set[tuple[str, str]], seed: int) -> None:
     chance = random.Random(seed)
-    sites = Federation(graph, seed)
+    sites = RouterFederation(graph, seed)
     sites.begin_news()
     down: set[tuple[str, str]] = set()
     for _ in range(20):

@@ -28,14 +28,14 @@ from routing.peering.news import (
 )
 from tests.support.news_site import KEPT_S, NewsSite
 from tests.support.notary import NamedNotary, said, wanted
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 
 class Talk:
     """What the site `a` says, and what `b` makes of it."""
 
     def __init__(self) -> None:
-        self._sites = Federation({("a", "b")})
+        self._sites = RouterFederation({("a", "b")})
         self._sites.begin_news()
         self._settle()
 

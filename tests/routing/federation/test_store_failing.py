@@ -4,12 +4,12 @@ import pytest
 
 from routing.peering.news import DESTINATIONS
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 
 @pytest.mark.parametrize("features", [(), (DESTINATIONS,)], ids=["off", "on"])
 def test_what_cannot_be_done_yet_is_waited_for_at_rest_and_done_then(features: tuple[str, ...]) -> None:
-    sites = Federation({("a", "b"), ("b", "d"), ("a", "c"), ("c", "d")})
+    sites = RouterFederation({("a", "b"), ("b", "d"), ("a", "c"), ("c", "d")})
     sites.subscribe("d")
     know_all(sites, features)
     sites.publish("a", depth=-1, timeout_s=1_000.0)

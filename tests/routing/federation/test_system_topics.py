@@ -8,7 +8,7 @@ from routing.names import make_smuid
 from routing.peering.copies import Arrival, PeerRules, UnitId
 from routing.peering.decisions import AcknowledgeUnit
 from routing.router import Router
-from tests.support.sites import SETTINGS, Federation
+from tests.support.sites import SETTINGS, RouterFederation
 
 
 def arrive(router: Router, number: int, topic: str, account: str = "eve:c@b") -> tuple[str, str]:
@@ -77,7 +77,7 @@ def test_what_peers_bring_counts_for_no_account_here_whatever_its_name() -> None
 
 
 def test_what_a_peer_had_no_room_for_is_offered_again_and_soon_is_all_there() -> None:
-    sites = Federation({("a", "b")})
+    sites = RouterFederation({("a", "b")})
     sites.settle()
     a, b = sites.routers["a"], sites.routers["b"]
     b._state.settings = msgspec.structs.replace(SETTINGS, system_messages_max=80)

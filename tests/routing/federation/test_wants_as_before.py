@@ -11,7 +11,7 @@ from routing.peering.news import NewsVersion
 from tests.support.examples import examples
 from tests.support.news_site import NewsSite
 from tests.support.notary import said, wanted
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 from tests.support.wants import SPACING_S, after, ticked
 
 ALSO = "weather.sport.35"
@@ -148,7 +148,7 @@ def test_all_is_known_at_once_whatever_came_and_went_while_it_was_told(seed: int
     links = {(one, other) for one, other in zip(names, names[1:] + names[0], strict=True)}
     if len(names) > 4 and drawn.random() < 0.5:
         links.add(("b", "d"))
-    sites = Federation(links, seed)
+    sites = RouterFederation(links, seed)
     sites.begin_news()
     note_want = sites.routers["a"].federation.spreading.note_want
     note_want(("ALL", "weather"), True)

@@ -15,7 +15,7 @@ from tests.routing.federation.test_destinations import know_all
 from tests.routing.federation.test_destinations_rules import Links, Rules, drawn, lets_pass, within_rules
 from tests.routing.federation.test_radius import graphs
 from tests.support.examples import examples
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 from tests.support.wants import after, distances, trust_all_but, unsubscribe
 
 NOBODY_BEYOND = PeerRules(depth_max=0)
@@ -24,7 +24,7 @@ CLOSED_OUT = PeerRules(allow_out=("u",))
 
 
 def told_all(earlier: str, names: str) -> dict[str, Any]:
-    """That these sites are `old`, or `older`, see `Federation`."""
+    """That these sites are `old`, or `older`, see `RouterFederation`."""
     return {earlier: names}
 
 
@@ -51,14 +51,14 @@ def links_to_nearest(links: Links, rules: Rules, here: str, peer: str, wanting: 
 
 
 @st.composite
-def federations(draw: Any) -> tuple[Links, Rules, Federation]:
+def federations(draw: Any) -> tuple[Links, Rules, RouterFederation]:
     """Sites that are linked, with rules of some links."""
     links, seed = draw(graphs(9)), draw(st.integers(0, 2**32))
     rules = drawn(links, random.Random(seed))
-    return links, rules, Federation(links, seed, rules=rules)
+    return links, rules, RouterFederation(links, seed, rules=rules)
 
 
-def some_want(sites: Federation, mode: DeliveryMode, data: st.DataObject) -> set[str]:
+def some_want(sites: RouterFederation, mode: DeliveryMode, data: st.DataObject) -> set[str]:
     """Some sites want `t`, and all know it."""
     wanting = data.draw(st.sets(st.sampled_from(sites.names)), label="wanting")
     for name in sorted(wanting):
@@ -70,7 +70,7 @@ def some_want(sites: Federation, mode: DeliveryMode, data: st.DataObject) -> set
 @settings(max_examples=examples(150), deadline=None)
 @given(federations(), st.sampled_from(MODES), st.data())
 def test_it_is_as_far_by_news_as_a_message_would_go(
-    drawn_federation: tuple[Links, Rules, Federation], mode: DeliveryMode, data: st.DataObject
+    drawn_federation: tuple[Links, Rules, RouterFederation], mode: DeliveryMode, data: st.DataObject
 ) -> None:
     links, rules, sites = drawn_federation
     wanting = some_want(sites, mode, data)
@@ -84,7 +84,7 @@ def test_it_is_as_far_by_news_as_a_message_would_go(
 @settings(max_examples=examples(150), deadline=None)
 @given(federations(), st.integers(-1, 5), st.data())
 def test_one_comes_to_who_takes_it_if_any_site_does_that_rules_let_it_reach(
-    drawn_federation: tuple[Links, Rules, Federation], depth: int, data: st.DataObject
+    drawn_federation: tuple[Links, Rules, RouterFederation], depth: int, data: st.DataObject
 ) -> None:
     links, rules, sites = drawn_federation
     wanting = some_want(sites, "ONE", data)
@@ -102,7 +102,7 @@ def test_one_comes_to_who_takes_it_if_any_site_does_that_rules_let_it_reach(
 @pytest.mark.parametrize("mode", MODES)
 def test_who_is_too_deep_beyond_a_link_hides_nobody_that_is_as_far(mode: DeliveryMode) -> None:
     """E wants it by news, and c takes nothing from m that goes on; of f only peers have told yet."""
-    sites = Federation(
+    sites = RouterFederation(
         {("a", "b"), ("b", "m"), ("m", "c"), ("c", "e"), ("m", "d"), ("d", "f")},
         rules={("c", "m"): NOBODY_BEYOND},
     )
@@ -124,7 +124,7 @@ def test_who_may_not_have_it_by_rules_hides_nobody_that_is_as_far(
 ) -> None:
     """Both are a link from m, and only other topics may pass the one to c; of d only peers have told yet."""
     rules = {("c", "m"): PeerRules(allow_in=("weather.oslo",), allow_out=("weather.oslo",))}
-    sites = Federation({("a", "b"), ("b", "m"), ("m", "c"), ("m", "d"), *other_ways}, rules=rules)
+    sites = RouterFederation({("a", "b"), ("b", "m"), ("m", "c"), ("m", "d"), *other_ways}, rules=rules)
     sites.subscribe("c", "weather.#", accepts="ALL")
     know_all(sites)
     sites.subscribe("d", "another")  # so that news of the next want has to wait
@@ -136,7 +136,7 @@ def test_who_may_not_have_it_by_rules_hides_nobody_that_is_as_far(
 
 
 def test_what_earlier_peers_tell_round_a_circle_is_nobody_else_who_wants_it() -> None:
-    sites = Federation({("a", "x"), ("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")}, older="abcdx")
+    sites = RouterFederation({("a", "x"), ("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")}, older="abcdx")
     sites.subscribe("x", accepts="ALL")
     know_all(sites)
     assert distances(sites, "a") == {"x": 0, "b": 4, "d": 4}
@@ -149,7 +149,7 @@ def test_what_earlier_peers_tell_round_a_circle_is_nobody_else_who_wants_it() ->
 def test_a_longer_way_counts_where_the_shortest_ends(more: tuple[str, ...]) -> None:
     """Q takes nothing from p that goes on, but does so from r."""
     links = {("a", "p"), ("p", "q"), ("p", "r"), ("r", "q"), *(("q", name) for name in ("t", *more))}
-    sites = Federation(links, rules={("q", "p"): NOBODY_BEYOND})
+    sites = RouterFederation(links, rules={("q", "p"): NOBODY_BEYOND})
     for name in ("t", *more):
         sites.subscribe(name, accepts="ONE")
     know_all(sites)
@@ -163,7 +163,7 @@ def test_a_longer_way_counts_where_the_shortest_ends(more: tuple[str, ...]) -> N
 @pytest.mark.parametrize("mode", MODES)
 def test_an_earlier_peer_is_told_of_what_its_messages_may_reach(mode: DeliveryMode) -> None:
     links = {("a", "b"), ("b", "c"), ("c", "d")}
-    sites = Federation(links, old=("a", "b"), rules={("c", "b"): NOBODY_BEYOND})
+    sites = RouterFederation(links, old=("a", "b"), rules={("c", "b"): NOBODY_BEYOND})
     sites.subscribe("d", accepts=mode)
     know_all(sites)
     assert distances(sites, "b", (mode, "t")) == {}
@@ -181,7 +181,7 @@ def test_an_earlier_peer_is_told_of_what_its_messages_may_reach(mode: DeliveryMo
 def test_an_earlier_peer_is_told_when_a_link_further_away_ends_the_way_or_does_no_more(
     earlier: str, mode: DeliveryMode
 ) -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")}, **told_all(earlier, "a"))
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")}, **told_all(earlier, "a"))
     sites.subscribe("e", accepts=mode)
     know_all(sites)
     for depth_max, expected in ((0, {}), (-1, {"b": 3}), (0, {}), (1, {"b": 3})):
@@ -200,7 +200,7 @@ def test_nobody_is_told_of_a_topic_over_a_link_that_is_closed_for_it(
 ) -> None:
     """There is a longer way that is open: what is told by those who are told all leads nobody astray."""
     links = {("a", "p"), ("p", "q"), ("q", "w"), ("a", "x"), ("x", "y"), ("y", "z"), ("z", "w")}
-    sites = Federation(links, older=(earlier,), rules=rules)
+    sites = RouterFederation(links, older=(earlier,), rules=rules)
     sites.subscribe("w", accepts=mode)
     know_all(sites)
     assert distances(sites, "a", (mode, "t")) == {"x": 3}
@@ -213,7 +213,7 @@ def test_nobody_is_told_of_a_topic_over_a_link_that_is_closed_for_it(
 @pytest.mark.parametrize("earlier", ["a", "p", "q", "w"])
 def test_a_pattern_that_may_not_pass_in_whole_makes_no_news_late(earlier: str, rules: Rules) -> None:
     links = {("a", "p"), ("p", "q"), ("q", "w"), ("a", "x"), ("x", "y"), ("y", "z"), ("z", "w")}
-    sites = Federation(links, older=(earlier,), rules=rules)
+    sites = RouterFederation(links, older=(earlier,), rules=rules)
     sites.subscribe("w", "t.#", accepts="ALL")
     know_all(sites)
     sites.publish("a", topic="t.one", depth=-1)
@@ -223,7 +223,9 @@ def test_a_pattern_that_may_not_pass_in_whole_makes_no_news_late(earlier: str, r
 
 @pytest.mark.parametrize("earlier", ["a", "p", "q", "w"])
 def test_a_pattern_over_a_closed_link_sends_nothing_where_there_is_no_other_way(earlier: str) -> None:
-    sites = Federation({("a", "p"), ("p", "q"), ("q", "w")}, older=(earlier,), rules={("p", "q"): CLOSED_OUT})
+    sites = RouterFederation(
+        {("a", "p"), ("p", "q"), ("q", "w")}, older=(earlier,), rules={("p", "q"): CLOSED_OUT}
+    )
     sites.subscribe("w", "t.#", accepts="ALL")
     know_all(sites)
     sites.publish("a", topic="t.one", depth=-1)
@@ -235,7 +237,7 @@ def test_a_pattern_over_a_closed_link_sends_nothing_where_there_is_no_other_way(
 def test_a_site_is_in_reach_of_its_accounts_messages_where_it_is_not_of_others(
     wants: tuple[Want, Want],
 ) -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")}, rules={("c", "b"): NOBODY_BEYOND})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("c", "d")}, rules={("c", "b"): NOBODY_BEYOND})
     sites.subscribe("d", accepts="ALL")
     know_all(sites)
     found = {want[0]: distances(sites, "a", want) for want in wants}
@@ -246,7 +248,7 @@ def test_a_site_is_in_reach_of_its_accounts_messages_where_it_is_not_of_others(
 def test_an_earlier_peer_is_told_of_no_topic_that_a_pattern_takes_and_it_may_not_send(
     mode: DeliveryMode,
 ) -> None:
-    sites = Federation({("a", "b"), ("b", "c")}, old=("a",), rules={("b", "a"): CLOSED_IN})
+    sites = RouterFederation({("a", "b"), ("b", "c")}, old=("a",), rules={("b", "a"): CLOSED_IN})
     sites.subscribe("c", "#", accepts=mode)
     sites.subscribe("b", "another")
     for topic in ("t", "u"):
@@ -261,7 +263,7 @@ def test_an_earlier_peer_is_told_of_no_topic_that_a_pattern_takes_and_it_may_not
 def test_an_earlier_peer_is_told_of_a_topic_anew_when_a_pattern_that_takes_it_comes_or_goes(
     mode: DeliveryMode,
 ) -> None:
-    sites = Federation({("a", "b"), ("b", "c")}, old=("a",))
+    sites = RouterFederation({("a", "b"), ("b", "c")}, old=("a",))
     know_all(sites)
     sites.subscribe("c", "t", "n", accepts=mode)
     after(sites)
@@ -275,7 +277,7 @@ def test_an_earlier_peer_is_told_of_a_topic_anew_when_a_pattern_that_takes_it_co
 
 
 def test_peers_are_told_of_a_topic_once_the_rules_of_a_link_let_it_pass() -> None:
-    sites = Federation({("a", "b"), ("b", "c")}, old=("a", "c"), rules={("b", "c"): CLOSED_OUT})
+    sites = RouterFederation({("a", "b"), ("b", "c")}, old=("a", "c"), rules={("b", "c"): CLOSED_OUT})
     sites.subscribe("c", accepts="ALL")
     sites.settle()
     assert not distances(sites, "a")
@@ -291,7 +293,7 @@ def test_what_peers_tell_is_not_too_far_where_links_stop_some_messages(mode: Del
     """H takes from all in a chain what ends there: so all are near, and messages have to go all the way."""
     chain = [f"c{number:02}" for number in range(12)]
     links = {*pairwise(chain), *(("h", name) for name in chain)}
-    sites = Federation(links, rules={("h", name): NOBODY_BEYOND for name in chain})
+    sites = RouterFederation(links, rules={("h", name): NOBODY_BEYOND for name in chain})
     sites.subscribe(chain[-1], accepts=mode)
     know_all(sites)
     trust_all_but(sites, chain[0], chain[-1])
@@ -306,7 +308,7 @@ def test_no_rule_bounds_what_is_for_an_account(earlier: str) -> None:
     links = {("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")}
     rules = PeerRules(allow_in=("u",), allow_out=("u",), depth_max=0)
     ends = {end for link in links for end in (link, link[::-1])}
-    sites = Federation(links, rules=dict.fromkeys(ends, rules), **told_all(earlier, "ac"))
+    sites = RouterFederation(links, rules=dict.fromkeys(ends, rules), **told_all(earlier, "ac"))
     sites.subscribe("e", "x:c@e")
     know_all(sites)
     sites.publish("a", topic="x:c@e", delivery="ONE")
@@ -317,7 +319,7 @@ def test_no_rule_bounds_what_is_for_an_account(earlier: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_what_an_earlier_site_wants_is_told_no_further_than_messages_may_go(mode: DeliveryMode) -> None:
     rules = {("b", "a"): PeerRules(depth_max=1)}
-    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")}, old=("d",), rules=rules)
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("c", "d")}, old=("d",), rules=rules)
     know_all(sites)
     sites.subscribe("d", accepts=mode)
     after(sites)
@@ -331,7 +333,7 @@ def test_what_an_earlier_site_wants_is_told_no_further_than_messages_may_go(mode
 
 def test_who_is_cut_off_for_a_topic_hides_nobody_any_more_though_other_topics_reach_it() -> None:
     """The earlier o has two ways to s, one of which is not for t; of v only peers have told yet."""
-    sites = Federation(
+    sites = RouterFederation(
         {("b", "a"), ("a", "o"), ("o", "x"), ("x", "s"), ("o", "y"), ("y", "s"), ("o", "z"), ("z", "v")},
         older=("o",),
         rules={("y", "o"): PeerRules(allow_in=("u",))},

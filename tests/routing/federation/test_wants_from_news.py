@@ -9,13 +9,13 @@ import pytest
 from routing.message import MODES, DeliveryMode
 from routing.peering.copies import PeerRules
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 from tests.support.wants import after, distances, told_besides_news, trust_all_but, unsubscribe
 
 CIRCLE = {("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "a"), ("b", "e")}
 
 
-def forget_what_was_carried(sites: Federation) -> None:
+def forget_what_was_carried(sites: RouterFederation) -> None:
     for carried in (sites.interest_carried, sites.news_carried, sites.wants_carried):
         carried.clear()
 
@@ -25,7 +25,7 @@ def forget_what_was_carried(sites: Federation) -> None:
 
 @pytest.mark.parametrize("topic", ["t", "weather.#"])
 def test_a_want_comes_and_goes_with_one_control_a_link_and_direction_at_most(topic: str) -> None:
-    sites = Federation(CIRCLE)
+    sites = RouterFederation(CIRCLE)
     know_all(sites)
     for change in (sites.subscribe, lambda *args: unsubscribe(sites, *args)):
         forget_what_was_carried(sites)
@@ -40,7 +40,7 @@ def test_a_want_comes_and_goes_with_one_control_a_link_and_direction_at_most(top
 @pytest.mark.parametrize("seed", range(5))
 def test_wants_that_come_faster_than_news_may_be_said_are_told_by_peers_until_it_is(seed: int) -> None:
     """Then all take back what they have told, and few tell in circles that it is further, and further."""
-    sites = Federation(CIRCLE, seed)
+    sites = RouterFederation(CIRCLE, seed)
     know_all(sites)
     sites.subscribe("c", "first")
     sites.subscribe("c", "second")
@@ -61,7 +61,7 @@ def test_wants_that_come_faster_than_news_may_be_said_are_told_by_peers_until_it
 
 
 def test_a_want_that_goes_before_it_is_in_news_is_gone_everywhere() -> None:
-    sites = Federation(CIRCLE)
+    sites = RouterFederation(CIRCLE)
     know_all(sites)
     sites.subscribe("c", "first")
     sites.subscribe("c", "second")
@@ -73,7 +73,7 @@ def test_a_want_that_goes_before_it_is_in_news_is_gone_everywhere() -> None:
 
 
 def test_who_wants_something_hears_of_others_that_do_before_there_is_news() -> None:
-    sites = Federation({("a", "b"), ("b", "c")})
+    sites = RouterFederation({("a", "b"), ("b", "c")})
     sites.subscribe("a")
     know_all(sites)
     sites.subscribe("c", "first")
@@ -89,7 +89,7 @@ def test_who_wants_something_hears_of_others_that_do_before_there_is_news() -> N
 def test_peers_of_an_earlier_version_are_told_all_and_what_they_tell_goes_on(earlier: str) -> None:
     """The chain is new, earlier, new, new."""
     chain = {("a", "b"), ("b", "c"), ("c", "d")}
-    sites = Federation(chain, old=("b",) if earlier == "old" else (), older=("b",))
+    sites = RouterFederation(chain, old=("b",) if earlier == "old" else (), older=("b",))
     know_all(sites)
     for name in sites.names:
         sites.subscribe(name, f"of.{name}", accepts="ALL")
@@ -116,7 +116,7 @@ def test_nobody_who_is_as_near_hides_what_is_wanted_beyond_a_site_of_an_earlier_
     """What s wants, beyond x, is as far from v3 as what the last of the chain does."""
     ring = ["x", "v1", "v2", "v3", "y2", "y1", "x"]
     chain = ["v3", "o1", "o2", "o3", "o4"]
-    sites = Federation({*pairwise(ring), *pairwise(chain), ("x", "s")}, old=("o1", "o2", "o3", "o4"))
+    sites = RouterFederation({*pairwise(ring), *pairwise(chain), ("x", "s")}, old=("o1", "o2", "o3", "o4"))
     know_all(sites)
     for name in ("s", "o4"):
         sites.subscribe(name)
@@ -130,7 +130,7 @@ def test_nobody_who_is_as_near_hides_what_is_wanted_beyond_a_site_of_an_earlier_
 def test_one_does_not_go_where_a_site_in_between_knows_of_no_way(more: tuple[str, ...]) -> None:
     """The earlier b knows no patterns, and is not told of a topic that is not there yet."""
     links = {("a", "b"), ("b", "c"), ("a", "d"), ("d", "e"), ("e", "c"), *(("c", name) for name in more)}
-    sites = Federation(links, old=("b",))
+    sites = RouterFederation(links, old=("b",))
     know_all(sites)
     for name in ("c", *more):
         sites.subscribe(name, "t.#", accepts="ONE")
@@ -143,7 +143,7 @@ def test_one_does_not_go_where_a_site_in_between_knows_of_no_way(more: tuple[str
 
 @pytest.mark.parametrize("target", ["t", "*"])
 def test_what_goes_wherever_it_is_wanted_goes_to_who_comes_to_want_it(target: str) -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "o")}, old=("o",))
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("a", "o")}, old=("o",))
     know_all(sites)
     sites.publish("a", depth=2, timeout_s=1000.0)
     after(sites)
@@ -153,7 +153,7 @@ def test_what_goes_wherever_it_is_wanted_goes_to_who_comes_to_want_it(target: st
 
 
 def test_what_goes_wherever_it_is_wanted_goes_over_links_that_come() -> None:
-    sites = Federation({("a", "b"), ("a", "o"), ("c", "d")}, old=("o",))
+    sites = RouterFederation({("a", "b"), ("a", "o"), ("c", "d")}, old=("o",))
     sites.subscribe("d")
     know_all(sites)
     sites.publish("a", depth=-1, timeout_s=1000.0)
@@ -166,7 +166,7 @@ def test_what_goes_wherever_it_is_wanted_goes_over_links_that_come() -> None:
 
 
 def test_one_that_knows_no_patterns_is_told_the_topics_that_are_taken_by_those_in_news() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")}, old=("a",))
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("c", "d")}, old=("a",))
     know_all(sites)
     sites.subscribe("b", "weather.oslo", accepts="ONE")
     sites.subscribe("d", "weather.#", accepts="ALL")
@@ -188,7 +188,7 @@ def test_one_that_knows_no_patterns_is_told_the_topics_that_are_taken_by_those_i
 
 @pytest.mark.parametrize("distrusted", ["c", "b"])
 def test_who_does_not_trust_a_site_hears_of_its_wants_from_others_that_do(distrusted: str) -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "d")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("a", "d")})
     sites.notaries["a"].distrusted.add(distrusted)
     sites.notaries["d"].distrusted.add(distrusted)
     know_all(sites)
@@ -212,7 +212,7 @@ def test_who_does_not_trust_a_site_hears_of_its_wants_from_others_that_do(distru
 
 
 def test_a_site_whose_key_cannot_sign_tells_its_peers(monkeypatch: pytest.MonkeyPatch) -> None:
-    sites = Federation({("a", "b"), ("b", "c")})
+    sites = RouterFederation({("a", "b"), ("b", "c")})
     monkeypatch.setattr(sites.notaries["c"], "sign", lambda statement: None)
     know_all(sites)
     sites.subscribe("c")
@@ -227,7 +227,7 @@ def test_a_site_whose_key_cannot_sign_tells_its_peers(monkeypatch: pytest.Monkey
 
 def test_what_is_in_a_bucket_that_is_kept_back_is_told_by_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("routing.federation.own_leaves.BUCKET_LEAVES_MAX", 0)
-    sites = Federation({("a", "b"), ("b", "c")})
+    sites = RouterFederation({("a", "b"), ("b", "c")})
     know_all(sites)
     sites.subscribe("c", accepts="ONE")
     after(sites)
@@ -246,7 +246,7 @@ def test_what_is_in_a_bucket_that_is_kept_back_is_told_by_peers(monkeypatch: pyt
 def test_a_pattern_beyond_a_link_that_lets_little_of_it_pass_hides_no_other_that_is_as_far() -> None:
     """What c wants may come from b in part; what the earlier d wants, in whole."""
     rules = {("c", "b"): PeerRules(allow_in=("weather.oslo",))}
-    sites = Federation({("a", "b"), ("b", "c"), ("b", "d")}, older=("d",), rules=rules)
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("b", "d")}, older=("d",), rules=rules)
     know_all(sites)
     for name in ("c", "d"):
         sites.subscribe(name, "weather.#", accepts="ALL")
@@ -258,7 +258,7 @@ def test_a_pattern_beyond_a_link_that_lets_little_of_it_pass_hides_no_other_that
 
 def test_a_topic_that_may_not_pass_a_link_by_its_rules_goes_round() -> None:
     rules = {("b", "c"): PeerRules(allow_out=("news",))}
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "d"), ("d", "e"), ("e", "c")}, rules=rules)
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("a", "d"), ("d", "e"), ("e", "c")}, rules=rules)
     know_all(sites)
     sites.subscribe("c", accepts="ONE")
     after(sites)
@@ -273,7 +273,7 @@ def test_a_topic_that_may_not_pass_a_link_by_its_rules_goes_round() -> None:
 
 @pytest.mark.parametrize("more", [(), ("e", "f")])
 def test_one_waits_where_no_way_is_up_and_goes_when_one_comes_up_anywhere(more: tuple[str, ...]) -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("c", "d"), *(("d", name) for name in more)})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("c", "d"), *(("d", name) for name in more)})
     for name in ("d", *more):
         sites.subscribe(name, accepts="ONE")
     know_all(sites)
@@ -289,7 +289,7 @@ def test_one_waits_where_no_way_is_up_and_goes_when_one_comes_up_anywhere(more: 
 
 @pytest.mark.parametrize("target", ["t", "*"])
 def test_one_waits_for_somebody_who_takes_it_and_goes_there(target: str) -> None:
-    sites = Federation(CIRCLE)
+    sites = RouterFederation(CIRCLE)
     know_all(sites)
     sites.publish("a", depth=-1, delivery="ONE")
     after(sites)
@@ -299,7 +299,7 @@ def test_one_waits_for_somebody_who_takes_it_and_goes_there(target: str) -> None
 
 
 def test_what_is_for_an_account_goes_to_its_site_wherever_that_is() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("c", "d")})
     know_all(sites)
     sites.subscribe("d", "x:c@d")
     sites.publish("a", topic="x:c@d")
@@ -322,7 +322,7 @@ def test_whatever_comes_and_goes_no_site_is_believed_to_be_further_than_it_is(se
     def some() -> list[str]:
         return source.sample(names, source.choice([0, 0, 1, 1, 2])) if len(names) > 1 else []
 
-    sites = Federation(links, seed, old=some(), older=some())
+    sites = RouterFederation(links, seed, old=some(), older=some())
     for site in some():
         sites.notaries[site].distrusted |= set(some()) - {site}
     know_all(sites)
@@ -350,7 +350,7 @@ def test_whatever_comes_and_goes_no_site_is_believed_to_be_further_than_it_is(se
         _check_distances(sites, mode, {site for site, each in wanting if each == mode})
 
 
-def _check_distances(sites: Federation, mode: DeliveryMode, wanting: set[str]) -> None:
+def _check_distances(sites: RouterFederation, mode: DeliveryMode, wanting: set[str]) -> None:
     """Over links that are up: those that are down bring nearer, and for mode ONE are none."""
     for name, peer in sorted(sites.links):
         known = distances(sites, name, (mode, "t")).get(peer)
@@ -363,7 +363,7 @@ def _check_distances(sites: Federation, mode: DeliveryMode, wanting: set[str]) -
             assert known is None, (name, peer, mode, known)
 
 
-def _beyond(sites: Federation, start: str, without: str) -> dict[str, int]:
+def _beyond(sites: RouterFederation, start: str, without: str) -> dict[str, int]:
     found, edge = {start: 0}, [start]
     for site in edge:
         for one, other in sorted(sites.links):

@@ -6,7 +6,7 @@ import pytest
 
 from routing.peering.copies import PeerRules
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 from tests.support.stored_sites import StoredFederation
 from tests.support.wants import after, distances, told_besides_news, trust_all_but, unsubscribe
 
@@ -17,7 +17,7 @@ from tests.support.wants import after, distances, told_besides_news, trust_all_b
 @pytest.mark.parametrize("distrusted", ["b", "c"])
 def test_a_link_that_flaps_hides_nothing_of_a_site_that_is_not_trusted(distrusted: str, carried: int) -> None:
     """Whatever has been exchanged on the link when a message is published: b is the peer of a, c is not."""
-    sites = Federation({("a", "b"), ("b", "c")}, carried)
+    sites = RouterFederation({("a", "b"), ("b", "c")}, carried)
     sites.notaries["a"].distrusted.add(distrusted)
     know_all(sites)
     sites.subscribe(distrusted, "all", accepts="ALL")
@@ -65,7 +65,7 @@ def test_a_site_that_attests_nobody_at_a_start_forgets_nothing_that_others_want(
 
 def test_of_a_site_that_is_not_trusted_any_more_nothing_is_lost_meanwhile() -> None:
     """It is no peer of a."""
-    sites = Federation({("a", "b"), ("b", "c")})
+    sites = RouterFederation({("a", "b"), ("b", "c")})
     know_all(sites)
     sites.subscribe("c", accepts="ALL")
     after(sites)
@@ -85,7 +85,7 @@ def test_of_a_site_that_is_not_trusted_any_more_nothing_is_lost_meanwhile() -> N
 @pytest.mark.parametrize("seed", range(10))
 def test_every_peer_hears_at_once_who_is_not_trusted_any_more(seed: int) -> None:
     """Whoever of them it was whose word was taken: c is two links away over a, and three over x."""
-    sites = Federation({("d", "a"), ("a", "c"), ("d", "x"), ("x", "y"), ("y", "c")}, seed)
+    sites = RouterFederation({("d", "a"), ("a", "c"), ("d", "x"), ("x", "y"), ("y", "c")}, seed)
     know_all(sites)
     sites.subscribe("c", accepts="ALL")
     after(sites)
@@ -109,7 +109,7 @@ def test_what_is_wanted_beyond_who_is_not_trusted_is_told_where_rules_shut_the_o
 ) -> None:
     """The link of d and e lets nothing of the topic pass: the only way leads over c."""
     rules = {("d", "e"): PeerRules(allow_out=("other",))}
-    sites = Federation({("d", "a"), ("a", "c"), ("c", "e"), ("d", "e")}, seed, rules=rules)
+    sites = RouterFederation({("d", "a"), ("a", "c"), ("c", "e"), ("d", "e")}, seed, rules=rules)
     if not is_wanted_before:
         sites.notaries["d"].distrusted.add("c")
     know_all(sites)
@@ -127,7 +127,7 @@ def test_what_is_wanted_beyond_who_is_not_trusted_is_told_where_rules_shut_the_o
 def test_what_is_wanted_beyond_a_link_of_which_the_news_is_refused_is_told() -> None:
     """What d knew of c before is known still; it tells of no link with e, and the other way is shut."""
     rules = {("d", "e"): PeerRules(allow_out=("other",))}
-    sites = Federation({("d", "a"), ("a", "c"), ("d", "e")}, rules=rules)
+    sites = RouterFederation({("d", "a"), ("a", "c"), ("d", "e")}, rules=rules)
     know_all(sites)
     sites.subscribe("e", accepts="ONE")
     after(sites)
@@ -152,7 +152,7 @@ def test_what_is_wanted_beyond_a_link_of_which_the_news_is_refused_is_told() -> 
 
 def test_what_is_kept_of_a_peer_that_was_not_trusted_for_a_moment_is_gone_with_its_want() -> None:
     """The link is up all the time."""
-    sites = Federation({("a", "b"), ("b", "c")})
+    sites = RouterFederation({("a", "b"), ("b", "c")})
     know_all(sites)
     sites.subscribe("c", accepts="ALL")
     after(sites)
@@ -171,7 +171,7 @@ def test_what_is_kept_of_a_peer_that_was_not_trusted_for_a_moment_is_gone_with_i
 
 def test_who_refused_a_want_hears_that_it_is_gone_with_its_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is refused any more then."""
-    sites = Federation({("d", "a"), ("a", "c")})
+    sites = RouterFederation({("d", "a"), ("a", "c")})
     know_all(sites)
     sites.notaries["d"].distrusted.add("somebody")  # so that it may refuse
     known = sites.routers["d"].federation.known_wants
@@ -193,7 +193,7 @@ def test_who_refused_a_want_hears_that_it_is_gone_with_its_bucket(monkeypatch: p
 
 
 def test_who_tells_earlier_news_than_it_refuses_refuses_that_still() -> None:
-    sites = Federation({("d", "a"), ("a", "c"), ("c", "e")})
+    sites = RouterFederation({("d", "a"), ("a", "c"), ("c", "e")})
     know_all(sites)
     spreading = sites.routers["a"].federation.spreading
     earlier = spreading.known["c"]
@@ -214,7 +214,7 @@ def test_who_tells_earlier_news_than_it_refuses_refuses_that_still() -> None:
 def test_who_is_not_trusted_any_more_hides_nobody_who_is_nearer() -> None:
     """What x wants, beyond the earlier o, is one link from o; what s does, two."""
     links = {("a", "o"), ("o", "x"), ("o", "y"), ("y", "s")}
-    sites = Federation(links, old=("x",), older=("o",))
+    sites = RouterFederation(links, old=("x",), older=("o",))
     know_all(sites)
     for name in ("x", "s"):
         sites.subscribe(name)

@@ -7,17 +7,17 @@ from routing.peering.copies import PeerRules
 from routing.peering.leaves import bucket_of
 from routing.peering.wants import InterestChange
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 from tests.support.wants import after, distances, told_besides_news, unsubscribe
 
 
-def subscribe_to_each(sites: Federation, site: str) -> None:
+def subscribe_to_each(sites: RouterFederation, site: str) -> None:
     sites.subscribe(site, "all", accepts="ALL")
     sites.subscribe(site, "one", accepts="ONE")
     sites.subscribe(site, f"x:c@{site}")
 
 
-def assert_each_arrives(sites: Federation, publisher: str, site: str) -> None:
+def assert_each_arrives(sites: RouterFederation, publisher: str, site: str) -> None:
     """What is published there of mode ALL, of mode ONE and for an account of a site is delivered once."""
     sites.publish(publisher, "1", topic="all", depth=-1)
     sites.publish(publisher, "2", topic="one", depth=-1, delivery="ONE")
@@ -31,7 +31,7 @@ def assert_each_arrives(sites: Federation, publisher: str, site: str) -> None:
 
 def test_what_is_beyond_a_chain_of_sites_of_an_earlier_version_is_not_too_far() -> None:
     """Some sites are known by news alone, and others by the word of peers alone: all of them count."""
-    sites = Federation(
+    sites = RouterFederation(
         {("n1", "n2"), ("n2", "n3"), ("n3", "o1"), ("o1", "o2"), ("o2", "o3")}, old=("o1", "o2", "o3")
     )
     know_all(sites)
@@ -48,7 +48,7 @@ def test_what_is_beyond_a_chain_of_sites_of_an_earlier_version_is_not_too_far() 
 def test_what_is_for_others_gets_over_a_site_whose_key_cannot_sign(
     monkeypatch: pytest.MonkeyPatch, publisher: str, site: str, *, late: bool
 ) -> None:
-    sites = Federation({("a", "b"), ("b", "c")})
+    sites = RouterFederation({("a", "b"), ("b", "c")})
     if not late:
         monkeypatch.setattr(sites.notaries["b"], "sign", lambda statement: None)
     know_all(sites)
@@ -65,7 +65,7 @@ def test_what_is_for_others_gets_over_a_site_whose_key_cannot_sign(
 def test_a_site_that_can_sign_again_passes_on_by_news_alone_what_others_want(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sites = Federation({("a", "b"), ("b", "c")})
+    sites = RouterFederation({("a", "b"), ("b", "c")})
     monkeypatch.setattr(sites.notaries["b"], "sign", lambda statement: None)
     know_all(sites)
     subscribe_to_each(sites, "c")
@@ -81,7 +81,7 @@ def test_a_site_that_can_sign_again_passes_on_by_news_alone_what_others_want(
 @pytest.mark.parametrize("mode", MODES)
 def test_a_pattern_in_news_hides_no_topic_that_a_site_of_an_earlier_version_wants(mode: DeliveryMode) -> None:
     """Also once the pattern is gone, which nobody who was told of the topic hears of."""
-    sites = Federation({("d", "a"), ("a", "b"), ("b", "c"), ("b", "e")}, old=("c",))
+    sites = RouterFederation({("d", "a"), ("a", "b"), ("b", "c"), ("b", "e")}, old=("c",))
     know_all(sites)
     sites.subscribe("c", "x.y", accepts=mode)
     sites.subscribe("e", "x.*", accepts=mode)
@@ -100,7 +100,7 @@ def test_a_pattern_in_news_hides_no_topic_that_a_site_of_an_earlier_version_want
 # -- what passes for explained ------------------------------------------------------------------------
 
 
-def want_more_than_may_be_said(sites: Federation, site: str, topic: str, mode: DeliveryMode) -> None:
+def want_more_than_may_be_said(sites: RouterFederation, site: str, topic: str, mode: DeliveryMode) -> None:
     """What a site wants is told by its peers for a while: it has just said something else in news."""
     sites.subscribe(site, "another")
     sites.subscribe(site, topic, accepts=mode)
@@ -113,7 +113,7 @@ def test_what_somebody_wants_itself_does_not_hide_from_it_what_others_want_that_
     mode: DeliveryMode,
 ) -> None:
     """Both a and d are one link from c."""
-    sites = Federation({("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")})
     sites.subscribe("a", accepts=mode)
     know_all(sites)
     want_more_than_may_be_said(sites, "d", "t", mode)
@@ -123,7 +123,7 @@ def test_what_somebody_wants_itself_does_not_hide_from_it_what_others_want_that_
 def test_a_pattern_that_may_not_come_in_whole_hides_no_other_that_is_as_near() -> None:
     """Both c and d are one link from m; to c a part of it may go."""
     rules = {("c", "m"): PeerRules(allow_in=("weather.oslo",))}
-    sites = Federation({("a", "b"), ("b", "m"), ("m", "c"), ("m", "d")}, rules=rules)
+    sites = RouterFederation({("a", "b"), ("b", "m"), ("m", "c"), ("m", "d")}, rules=rules)
     sites.subscribe("c", "weather.#", accepts="ONE")
     know_all(sites)
     want_more_than_may_be_said(sites, "d", "weather.#", "ONE")
@@ -136,7 +136,7 @@ def test_a_pattern_that_may_not_come_in_whole_hides_no_other_that_is_as_near() -
 @pytest.mark.parametrize("mode", MODES)
 def test_a_pattern_in_news_does_not_pass_for_a_topic_that_it_takes(mode: DeliveryMode) -> None:
     """It may be gone while the topic is still told besides news."""
-    sites = Federation({("a", "b"), ("b", "c"), ("c", "d"), ("c", "e")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("c", "d"), ("c", "e")})
     sites.subscribe("e", "x.*", accepts=mode)
     know_all(sites)
     want_more_than_may_be_said(sites, "d", "x.y", mode)
@@ -151,7 +151,7 @@ def test_a_pattern_in_news_does_not_pass_for_a_topic_that_it_takes(mode: Deliver
 @pytest.mark.parametrize("mode", MODES)
 def test_who_is_as_near_hides_nobody_any_more_once_it_is_out_of_reach(mode: DeliveryMode) -> None:
     """Both d and x are one link from c; then x is not."""
-    sites = Federation({("a", "b"), ("b", "c"), ("c", "d"), ("c", "x"), ("x", "y")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("c", "d"), ("c", "x"), ("x", "y")})
     sites.subscribe("x", accepts=mode)
     know_all(sites)
     want_more_than_may_be_said(sites, "d", "t", mode)
@@ -171,7 +171,7 @@ def test_who_is_as_near_hides_nobody_any_more_once_it_is_out_of_reach(mode: Deli
 @pytest.mark.parametrize("carried", range(8))
 def test_what_a_site_was_told_before_a_start_holds_until_it_has_the_news_of_its_peer(carried: int) -> None:
     """As what a site of an earlier version has in its store: it begins this one without any news."""
-    sites = Federation({("a", "b")}, carried)
+    sites = RouterFederation({("a", "b")}, carried)
     sites.cut("a", "b")
     sites.subscribe("b", accepts="ALL")
     sites.begin_news()
@@ -193,7 +193,7 @@ def test_what_a_site_was_told_before_a_start_holds_until_it_has_the_news_of_its_
 
 def test_what_a_site_was_told_before_a_start_holds_until_its_peer_has_said_any_news() -> None:
     """Each says which news it has before the other has come to say its own."""
-    sites = Federation({("a", "b")})
+    sites = RouterFederation({("a", "b")})
     sites.cut("a", "b")
     sites.subscribe("b", accepts="ALL")
     sites.begin_news()
@@ -215,7 +215,7 @@ def test_a_late_subscriber_whose_bucket_becomes_kept_back_is_told_of(monkeypatch
     """With one more topic it is more than is told; a message goes wherever that is wanted."""
     monkeypatch.setattr("routing.federation.own_leaves.BUCKET_LEAVES_MAX", 1)
     other = next(f"n{number}" for number in range(10_000) if bucket_of(f"n{number}") == bucket_of("t"))
-    sites = Federation({("a", "b"), ("b", "e"), ("a", "o")}, old=("o",))
+    sites = RouterFederation({("a", "b"), ("b", "e"), ("a", "o")}, old=("o",))
     know_all(sites)
     sites.subscribe("e", other, accepts="ALL")
     after(sites)
@@ -233,7 +233,7 @@ def test_what_falls_into_a_bucket_that_becomes_kept_back_is_told_with_all_else_i
     leaves = {"ALL": 1, "ONE": 2}[mode]  # that somebody is attached is another one
     monkeypatch.setattr("routing.federation.own_leaves.BUCKET_LEAVES_MAX", leaves)
     other = next(f"n{number}" for number in range(10_000) if bucket_of(f"n{number}") == bucket_of("t"))
-    sites = Federation({("a", "b"), ("b", "e")})
+    sites = RouterFederation({("a", "b"), ("b", "e")})
     know_all(sites)
     sites.subscribe("e", "t", accepts=mode)
     after(sites)
@@ -254,7 +254,7 @@ def test_what_falls_into_a_bucket_that_becomes_kept_back_is_told_with_all_else_i
 
 def test_who_was_told_of_a_topic_and_of_a_pattern_that_takes_it_hears_that_both_are_gone() -> None:
     """The older o takes wants from peers alone."""
-    sites = Federation({("o", "a"), ("a", "e"), ("a", "f")}, older=("o",))
+    sites = RouterFederation({("o", "a"), ("a", "e"), ("a", "f")}, older=("o",))
     know_all(sites)
     sites.subscribe("f", "x.y")
     sites.subscribe("e", "x.*")

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.sites import Federation
+from tests.support.sites import RouterFederation
 
 TO_GAMMA = "bob:c@gamma"
 TRIANGLE = {("alpha", "beta"), ("alpha", "gamma"), ("beta", "gamma")}
 HANDOVERS_MAX = 20
 
 
-class RestingFederation(Federation):
+class RestingFederation(RouterFederation):
     """One where a message that goes to and fro for ever is a failure."""
 
     def _arrive(self, one: str, other: str, unit: Any) -> None:
@@ -19,7 +19,7 @@ class RestingFederation(Federation):
         super()._arrive(one, other, unit)
 
 
-def waiting_for_gamma(seed: int) -> Federation:
+def waiting_for_gamma(seed: int) -> RouterFederation:
     """A reply of alpha's, while gamma is down; it has gone to beta, which might have had another way."""
     federation = RestingFederation(TRIANGLE, seed)
     federation.subscribe("gamma", TO_GAMMA)

@@ -10,14 +10,14 @@ from routing.link import codec
 from routing.peering.decisions import TellNews
 from routing.peering.wants import Want
 from tests.routing.federation.test_destinations import know_all
-from tests.support.sites import IN_NEWS, Federation
+from tests.support.sites import IN_NEWS, RouterFederation
 from tests.support.wants import after, distances, ticked, trust_all_but, unsubscribe
 
 HANDOVERS_MAX = 20
 TO_T: Want = ("SERVER", "t")
 
 
-class RestingFederation(Federation):
+class RestingFederation(RouterFederation):
     """One where a message that goes to and fro for ever is a failure."""
 
     def _arrive(self, one: str, other: str, unit: Any) -> None:
@@ -25,12 +25,12 @@ class RestingFederation(Federation):
         super()._arrive(one, other, unit)
 
 
-def held(sites: Federation, site: str) -> list[str]:
+def held(sites: RouterFederation, site: str) -> list[str]:
     """The topics of the copies that a site holds."""
     return [copy.entry.topic.name for copy in sites.routers[site].federation.outlook.copies.values()]
 
 
-def minutes_pass(sites: Federation, *names: str) -> None:
+def minutes_pass(sites: RouterFederation, *names: str) -> None:
     """What each of these sites does every minute."""
     for name in names:
         sites.routers[name].maintain(sites.now)
@@ -40,7 +40,7 @@ def minutes_pass(sites: Federation, *names: str) -> None:
 # -- while news is held back --------------------------------------------------------------------------
 
 
-def takers_leave(links: set[tuple[str, str]], seed: int, *others: str) -> Federation:
+def takers_leave(links: set[tuple[str, str]], seed: int, *others: str) -> RouterFederation:
     """Those of a and b do, before these sites may say anything again; p publishes then, with a link to a."""
     sites = RestingFederation(links, seed)
     know_all(sites)
@@ -158,7 +158,7 @@ LONG_WAY_ROUND = {("x", "t"), ("t", "g"), ("g", "f"), ("f", "d"), ("d", "c"), ("
 RING = LONG_WAY_ROUND | {("b", "e"), ("e", "a"), ("a", "x")}
 
 
-def heard_from(sites: Federation, peer: str, site: str, want: Want) -> int | None:
+def heard_from(sites: RouterFederation, peer: str, site: str, want: Want) -> int | None:
     """How far a want is, as a peer has told a site besides news."""
     return sites.routers[site].federation.interest.heard.get(want, {}).get(peer)
 
@@ -188,7 +188,7 @@ def test_a_reply_goes_back_through_a_site_that_does_not_know_all_as_the_link_bef
 def test_who_is_told_of_servers_hears_of_links_that_are_down_where_there_are_no_others(
     distrusted: str,
 ) -> None:
-    sites = Federation(RING, older="" if distrusted else "e")
+    sites = RouterFederation(RING, older="" if distrusted else "e")
     know_all(sites)
     trust_all_but(sites, "e", *distrusted)
     after(sites)
@@ -206,7 +206,7 @@ def test_who_is_told_of_servers_hears_of_links_that_are_down_where_there_are_no_
 
 
 def test_who_does_not_know_the_site_on_the_way_that_is_up_is_told_of_it() -> None:
-    sites = Federation({("e", "a"), ("a", "x"), ("x", "t"), ("a", "y"), ("y", "t")})
+    sites = RouterFederation({("e", "a"), ("a", "x"), ("x", "t"), ("a", "y"), ("y", "t")})
     know_all(sites)
     trust_all_but(sites, "e", "x")
     after(sites)
@@ -223,7 +223,7 @@ TWO_WAYS = {("s", "c"), ("c", "t"), ("s", "d"), ("d", "f"), ("f", "t")}
 def test_what_a_peer_told_before_its_link_went_down_is_told_to_nobody_where_there_is_another_way(
     older: str, distrusted: str, publisher: str
 ) -> None:
-    sites = Federation(TWO_WAYS, older=older)
+    sites = RouterFederation(TWO_WAYS, older=older)
     know_all(sites)
     trust_all_but(sites, "c", *distrusted)
     sites.subscribe("t", "x:reader@t")
@@ -237,7 +237,7 @@ def test_what_a_peer_told_before_its_link_went_down_is_told_to_nobody_where_ther
 
 
 def test_what_a_peer_told_before_its_link_went_down_keeps_nothing_that_has_another_way() -> None:
-    sites = Federation(TWO_WAYS, older="c")
+    sites = RouterFederation(TWO_WAYS, older="c")
     know_all(sites)
     sites.subscribe("t", "x:reader@t")
     after(sites)
@@ -247,7 +247,7 @@ def test_what_a_peer_told_before_its_link_went_down_keeps_nothing_that_has_anoth
     assert sites.delivered == {("t", "m"): 1}
 
 
-def to_and_fro(sites: Federation) -> None:
+def to_and_fro(sites: RouterFederation) -> None:
     """Neither a nor b hears from the other that its link with who takes the message is gone."""
     for _ in range(10 * CROSSINGS_MAX):
         for pair in (("a", "b"), ("b", "a")):
@@ -257,9 +257,9 @@ def to_and_fro(sites: Federation) -> None:
         sites.settle(1)
 
 
-def gone_to_and_fro(*messages: str) -> Federation:
+def gone_to_and_fro(*messages: str) -> RouterFederation:
     """Sites a and b, which have passed messages for t to and fro that neither has a link to any more."""
-    sites = Federation({("a", "b"), ("a", "t"), ("b", "t")})
+    sites = RouterFederation({("a", "b"), ("a", "t"), ("b", "t")})
     know_all(sites)
     sites.subscribe("t", accepts="ONE")
     after(sites)
@@ -332,7 +332,7 @@ def test_one_that_has_gone_to_and_fro_for_long_arrives_once_there_is_a_way() -> 
 
 
 def test_all_that_waits_for_accounts_of_a_server_goes_when_its_site_is_reached() -> None:
-    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("c", "d")})
     for account in ("x", "y", "z"):
         sites.subscribe("d", f"{account}:c@d")
     sites.cut("c", "d")
@@ -351,7 +351,7 @@ def test_one_that_begins_to_wait_after_ways_were_looked_at_goes_when_one_is_back
     earlier: tuple[str, ...],
 ) -> None:
     """The ways are then as they were when others of the topic were held and they were looked at."""
-    sites = Federation({("a", "b"), ("b", "e")})
+    sites = RouterFederation({("a", "b"), ("b", "e")})
     know_all(sites)
     for mode in earlier:
         sites.publish("a", mode, depth=-1, timeout_s=1000.0, delivery=mode)
@@ -374,7 +374,7 @@ def test_one_that_begins_to_wait_after_ways_were_looked_at_goes_when_one_is_back
 @pytest.mark.parametrize("ended", ["timeout", "delivery"])
 def test_topics_of_which_nothing_waits_any_more_are_not_looked_at_for_ever(ended: str) -> None:
     """They are looked at when a link far away has changed; nothing that somebody wants is nearer then."""
-    sites = Federation({("a", "b"), ("b", "c"), ("c", "d")})
+    sites = RouterFederation({("a", "b"), ("b", "c"), ("c", "d")})
     know_all(sites)
     topics = [f"job.{number}" for number in range(5)]
     for topic in topics:
@@ -400,7 +400,7 @@ def test_topics_of_which_nothing_waits_any_more_are_not_looked_at_for_ever(ended
 
 
 def test_one_goes_to_who_takes_it_again_after_having_left() -> None:
-    sites = Federation({("a", "b")})
+    sites = RouterFederation({("a", "b")})
     know_all(sites)
     sites.publish("a", "first", depth=-1, delivery="ONE")
     after(sites)

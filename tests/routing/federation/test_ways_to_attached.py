@@ -11,7 +11,7 @@ from tests.routing.federation.test_destinations import know_all
 from tests.routing.federation.test_radius import graphs
 from tests.support.attached import LINE, RING, begun, leaves, left, publish_for_one, where
 from tests.support.examples import examples
-from tests.support.sites import IN_NEWS, Federation
+from tests.support.sites import IN_NEWS, RouterFederation
 from tests.support.wants import after, ticked, unsubscribe
 
 GRAPHS = pytest.mark.parametrize("links", [LINE, RING], ids=["line", "ring"])
@@ -98,7 +98,7 @@ def test_one_that_waits_for_somebody_busy_goes_when_that_one_leaves_before_news_
 
 @SEEDS
 def test_what_waits_for_somebody_busy_goes_when_that_one_leaves_where_there_is_no_news(seed: int) -> None:
-    sites = Federation({("alpha", "beta")}, seed, old=("alpha",))
+    sites = RouterFederation({("alpha", "beta")}, seed, old=("alpha",))
     sites.subscribe("alpha", credit=0)
     worker = sites.subscribe("beta", credit=0, durable=False)
     sites.settle()
@@ -417,7 +417,7 @@ def test_what_is_told_on_in_a_circle_passes_for_nobody_who_is_attached(seed: int
 
 @SEEDS
 def test_what_a_peer_tells_of_what_may_not_go_there_keeps_no_job_from_who_has_left(seed: int) -> None:
-    sites = Federation(
+    sites = RouterFederation(
         LINE, seed, older=("alpha",), rules={("beta", "alpha"): PeerRules(allow_out=("other",))}
     )
     sites.begin_news()
@@ -468,7 +468,7 @@ def test_who_is_asked_where_it_goes_says_so() -> None:
     assert ways(sites, "gamma") == {"beta": unattended}
 
 
-def ways(sites: Federation, site: str) -> dict[str, str]:
+def ways(sites: RouterFederation, site: str) -> dict[str, str]:
     """Why a message that is published at a site does not go to each peer; "" where it does."""
     return {way.peer: way.why for way in sites.routers[site].federation.outlook.ways("t", "ONE", -1, ())}
 
@@ -522,7 +522,7 @@ def test_one_comes_to_rest_among_sites_of_any_version(
     every = sorted({name for link in links for name in link})
     some = st.sets(st.sampled_from(every), max_size=3)
     old, older, silent = (data.draw(some, label=label) for label in ("old", "older", "silent"))
-    sites = Federation(links, seed, old=old, older=older)
+    sites = RouterFederation(links, seed, old=old, older=older)
     know_all(sites)
     for name in sorted(silent - old):
         spreading = sites.routers[name].federation.spreading

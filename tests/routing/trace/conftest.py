@@ -12,7 +12,7 @@ from routing.trace.command import app
 from routing.trace.synthetic.plan import Plan
 from routing.trace.synthetic.write import generate
 from tests.support.required import may_skip
-from tests.support.traced import NOW_US, Traced
+from tests.support.traced import NOW_US, TracedLogs
 
 SECONDS_FOR_ONE = 900
 """A test that is the first to need Spark or a federation pays for it: minutes, on a busy machine."""
@@ -58,24 +58,24 @@ def run(spark: Any) -> Iterator[Any]:
         yield lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def _traced(spark: Any, directory: Path, plan: Plan) -> Traced:
+def _traced(spark: Any, directory: Path, plan: Plan) -> TracedLogs:
     from routing.trace import batch
 
     generate(plan, directory / "logs")
     out = str(directory / "tables")
     summary = batch.run(spark, [str(directory / "logs")], out, now_us=NOW_US)
-    return Traced(spark, plan, directory / "logs", out, summary)
+    return TracedLogs(spark, plan, directory / "logs", out, summary)
 
 
 @pytest.fixture(scope="session")
-def whole(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Traced:
+def whole(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> TracedLogs:
     """All logs are there; clocks are off and drift, links lose and repeat; the day ends in the middle."""
     plan = Plan(sites=12, messages=120, start_us=1_763_755_200_000_000, duration_s=8 * 3600, unguaranteed=0)
     return _traced(spark, tmp_path_factory.mktemp("whole"), plan)
 
 
 @pytest.fixture(scope="session")
-def torn(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Traced:
+def torn(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> TracedLogs:
     """Two logs of fourteen are absent, one record in a hundred is missing, one line in ten stands twice."""
     plan = Plan(
         sites=14,
@@ -92,7 +92,7 @@ def torn(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Traced:
 
 
 @pytest.fixture(scope="session")
-def faulty(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Traced:
+def faulty(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> TracedLogs:
     """All logs are there, and the servers broke each of their promises three times."""
     plan = Plan(sites=10, messages=400, seed=9, faults=3, jumps=1, unguaranteed=0)
     return _traced(spark, tmp_path_factory.mktemp("faulty"), plan)

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from routing.trace.command import app
 from tests.support.process import PRETENCES, ROOT, inherited
-from tests.support.traced import Traced
+from tests.support.traced import TracedLogs
 
 
-def test_route_prints_the_tree(run: Any, whole: Traced) -> None:
+def test_route_prints_the_tree(run: Any, whole: TracedLogs) -> None:
     smuid, message = max(whole.messages.items(), key=lambda item: len(item[1]["accepted"]))
     done = run("route", smuid, "--out", whole.out)
     assert done.exit_code == 0
@@ -27,7 +27,7 @@ def test_route_prints_the_tree(run: Any, whole: Traced) -> None:
     assert all(receiver in proven for _, receiver, _ in message["accepted"])
 
 
-def test_route_as_otlp_is_one_trace(run: Any, whole: Traced) -> None:
+def test_route_as_otlp_is_one_trace(run: Any, whole: TracedLogs) -> None:
     smuid = next(iter(whole.messages))
     done = run("route", smuid, "--out", whole.out, "--format", "otlp")
     spans = [
@@ -39,13 +39,13 @@ def test_route_as_otlp_is_one_trace(run: Any, whole: Traced) -> None:
     assert len({span["traceId"] for span in spans}) == 1
 
 
-def test_a_message_that_no_log_tells_of_is_an_error_in_one_line(run: Any, whole: Traced) -> None:
+def test_a_message_that_no_log_tells_of_is_an_error_in_one_line(run: Any, whole: TracedLogs) -> None:
     done = run("route", "nowhere/019aa5d72900-1-1", "--out", whole.out)
     assert done.exit_code == 1
     assert done.stderr == "smqpd: no log that was read tells of nowhere/019aa5d72900-1-1\n"
 
 
-def test_links_balance_anomalies_slowest_and_compare_print_json(run: Any, whole: Traced) -> None:
+def test_links_balance_anomalies_slowest_and_compare_print_json(run: Any, whole: TracedLogs) -> None:
     links = json.loads(run("links", "--out", whole.out, "--json").stdout)
     assert {(row["from"], row["to"]) for row in links} == whole.links.keys()
     balance = json.loads(run("balance", "--out", whole.out, "--day", "2025-11-22", "--json").stdout)
@@ -60,7 +60,7 @@ def test_links_balance_anomalies_slowest_and_compare_print_json(run: Any, whole:
     assert run("anomalies", "--out", whole.out, "--kind", "lost", "--json").stdout.strip() == "[]"
 
 
-def test_tables_are_printed_for_people(run: Any, whole: Traced) -> None:
+def test_tables_are_printed_for_people(run: Any, whole: TracedLogs) -> None:
     done = run("links", "--out", whole.out)
     assert done.exit_code == 0
     assert "messages" in done.stdout
@@ -68,7 +68,7 @@ def test_tables_are_printed_for_people(run: Any, whole: Traced) -> None:
     assert done.stderr == ""
 
 
-def test_rows_that_are_not_shown_are_counted_for_people(run: Any, faulty: Traced) -> None:
+def test_rows_that_are_not_shown_are_counted_for_people(run: Any, faulty: TracedLogs) -> None:
     done = run("anomalies", "--out", faulty.out, "--limit", 2)
     total = sum(faulty.summary["anomalies"].values())
     assert (len(done.stdout.splitlines()), done.stderr) == (4, f"{total - 2} more: see --limit.\n")
@@ -171,7 +171,7 @@ def test_generate_writes_packed_logs_and_the_truth(run: Any, tmp_path: Path) -> 
     assert len((tmp_path / "truth" / "messages.jsonl").read_text().splitlines()) == 30
 
 
-def test_report_writes_the_page(run: Any, whole: Traced, tmp_path: Path) -> None:
+def test_report_writes_the_page(run: Any, whole: TracedLogs, tmp_path: Path) -> None:
     page = tmp_path / "trace.html"
     assert run("report", "--out", whole.out, "--page", page).exit_code == 0
     assert page.read_text().startswith("<!doctype html>")

@@ -14,7 +14,7 @@ from rich.console import Console
 from routing.trace import show
 from routing.trace.synthetic.plan import Plan
 from tests.support.hop_logs import WrittenLogs
-from tests.support.traced import NOW_US, Traced
+from tests.support.traced import NOW_US, TracedLogs
 
 OBSERVED = re.compile(r"CollectMetrics (\w+)")
 
@@ -28,7 +28,7 @@ class Runs:
 
     first: list[str]
     late: list[str]
-    traced: Traced
+    traced: TracedLogs
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +48,13 @@ def runs(spark: Any, run: Any, tmp_path_factory: pytest.TempPathFactory) -> Runs
         between = len(queries(spark))
         done = run("run", sites[0], "--out", out, "--json")
     assert done.exit_code == 0, done.output
-    traced = Traced(spark, plan, directory / "logs", out, json.loads(done.stdout))
+    traced = TracedLogs(spark, plan, directory / "logs", out, json.loads(done.stdout))
     plans = queries(spark)
     return Runs(plans[before:between], plans[between:], traced)
 
 
 @pytest.fixture(scope="module")
-def late(runs: Runs) -> Traced:
+def late(runs: Runs) -> TracedLogs:
     """What came of both."""
     return runs.traced
 
@@ -89,7 +89,7 @@ def test_nothing_is_observed_in_a_stage_that_others_follow(runs: Runs) -> None:
         assert [name for name, steps in after.items() if "Exchange" in steps] == []
 
 
-def test_the_tables_are_those_of_all_logs(late: Traced) -> None:
+def test_the_tables_are_those_of_all_logs(late: TracedLogs) -> None:
     assert late.summary["messages"] == {"total": 40, "complete": 40, "partial": 0, "truncated": 0}
     assert late.summary["logs"]["missing"] == 0
     assert late.summary["balance"]["closes"]
@@ -97,19 +97,19 @@ def test_the_tables_are_those_of_all_logs(late: Traced) -> None:
         assert {c["server"]: c["state"] for c in late.routes[smuid]["copies"]} == message["states"]
 
 
-def test_the_summary_is_printed_for_people(late: Traced, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_is_printed_for_people(late: TracedLogs, capsys: pytest.CaptureFixture[str]) -> None:
     show.summary(Console(width=200), late.summary, late.out)
     shown = capsys.readouterr().out
     assert "40 messages, 40 routes complete" in shown
     assert "; closes" in shown
 
 
-def test_the_summary_tells_what_is_new(late: Traced) -> None:
+def test_the_summary_tells_what_is_new(late: TracedLogs) -> None:
     assert late.summary["earlier"]
     assert 0 < late.summary["added"] < late.summary["logs"]["records"]
 
 
-def test_logs_that_were_read_before_add_nothing(spark: Any, late: Traced) -> None:
+def test_logs_that_were_read_before_add_nothing(spark: Any, late: TracedLogs) -> None:
     from routing.trace import batch
 
     records = late.table("records").count()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.required import may_skip
-from tests.support.traced import Traced
+from tests.support.traced import TracedLogs
 
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\"><!--"
 
@@ -31,7 +31,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def page_file(faulty: Traced, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page_file(faulty: TracedLogs, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from routing.trace import report
 
     path = tmp_path_factory.mktemp("page") / "trace.html"
@@ -272,7 +272,7 @@ def test_loss_is_that_of_the_days_of_which_it_is_known(spark: Any, browser: Any,
     page.close()
 
 
-def test_the_page_renders_and_its_console_is_clean(browser: Any, page_file: Path, faulty: Traced) -> None:
+def test_the_page_renders_and_its_console_is_clean(browser: Any, page_file: Path, faulty: TracedLogs) -> None:
     from routing.trace.anomalies import KINDS
 
     page, said = opened(browser, page_file)
@@ -287,7 +287,7 @@ def test_the_page_renders_and_its_console_is_clean(browser: Any, page_file: Path
     page.close()
 
 
-def test_filters_and_sorting_work(browser: Any, page_file: Path, faulty: Traced) -> None:
+def test_filters_and_sorting_work(browser: Any, page_file: Path, faulty: TracedLogs) -> None:
     page, said = opened(browser, page_file)
     rows = page.locator("#anomalies tbody tr")
     lost = sum("lost" in message["faults"] for message in faulty.messages.values())
@@ -309,7 +309,7 @@ def test_filters_and_sorting_work(browser: Any, page_file: Path, faulty: Traced)
     page.close()
 
 
-def test_choosing_a_site_shows_only_its_links(browser: Any, page_file: Path, faulty: Traced) -> None:
+def test_choosing_a_site_shows_only_its_links(browser: Any, page_file: Path, faulty: TracedLogs) -> None:
     page, _ = opened(browser, page_file)
     site = next(iter(faulty.sites))
     page.click(f'#graph circle[data-server="{site}"]')

@@ -6,10 +6,10 @@ from typing import Any
 
 from routing.trace.synthetic.plan import Plan
 from routing.trace.synthetic.write import generate
-from tests.support.traced import Traced
+from tests.support.traced import TracedLogs
 
 
-def test_windows_that_have_ended_are_exactly_right(whole: Traced, tmp_path: Path) -> None:
+def test_windows_that_have_ended_are_exactly_right(whole: TracedLogs, tmp_path: Path) -> None:
     from routing.trace import stream
 
     stream.run(whole.spark, str(whole.logs), str(tmp_path), once=True, every_s=1)

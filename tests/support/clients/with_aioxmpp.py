@@ -20,7 +20,7 @@ SMQP = "{urn:smqp:xmpp:0}"
 
 
 @pubsub_xso.as_payload_class
-class Entry(aioxmpp.xso.XSO):  # type: ignore[misc] # it has no types
+class AtomEntry(aioxmpp.xso.XSO):  # type: ignore[misc] # it has no types
     TAG = ("http://www.w3.org/2005/Atom", "entry")
     title = aioxmpp.xso.ChildText(("http://www.w3.org/2005/Atom", "title"), default=None)
 
@@ -63,7 +63,7 @@ async def main(port: int) -> None:
         values = {f"{SMQP}queueing": "0", "pubsub#persist_items": "1"}
         await pubsub.set_node_config(TO, form("node_config", **values), node="aio.news")
         await pubsub.subscribe(TO, node="aio.news", subscription_jid=client.local_jid.bare())
-        entry = Entry()
+        entry = AtomEntry()
         entry.title = "news"
         assert await pubsub.publish(TO, "aio.news", entry, id_="one") == "one"
         assert await asyncio.wait_for(items.get(), 120) == ("one", "news")
