@@ -37,6 +37,8 @@ from tests.support.notary import NamedNotary
 IN_NEWS: Final = (DESTINATIONS, ATTACHED)
 """What sites say in their news that they know; without the second, as one of an earlier version."""
 
+HANDOVERS_MAX: Final = 20
+
 SETTINGS = RouterSettings(
     default_timeout_s=86_400.0,
     lock_s=60.0,
@@ -323,3 +325,11 @@ class RouterFederation:
             for site, record in self.records
             if record.final and self.messages[site, record.entry.id].name == name
         )
+
+
+class RestingFederation(RouterFederation):
+    """One where a message that goes to and fro for ever is a failure."""
+
+    def _arrive(self, one: str, other: str, unit: Any) -> None:
+        assert self.transfers <= HANDOVERS_MAX, "a message goes to and fro"
+        super()._arrive(one, other, unit)

@@ -94,6 +94,11 @@ class StompClient:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         await self.ask("SUBSCRIBE", {"id": id, "destination": destination, **named})
 
+    async def leave(self) -> None:
+        """Say goodbye, and wait for the end."""
+        await self.ask("DISCONNECT")
+        await self.expect_end()
+
 
 ConnectStomp = Callable[..., Any]
 

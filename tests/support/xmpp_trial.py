@@ -11,7 +11,6 @@ worked on once, and nothing is among the dead letters.
 import argparse
 import signal
 import tempfile
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +24,7 @@ from daemon.link.peers_file import PeerEntry
 from plugins.xmpp.wire.namespaces import PUBSUB, QOS, SMQP
 from tests.support.forked import Forked
 from tests.support.keys import write_keys
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import until
 from tests.support.ports import free_port
 from tests.support.process import Daemon, daemon, inherited
 from tests.support.xmpp_real import make_xmpp_site, python_path, ready
@@ -123,15 +122,6 @@ class AssuredPublisher:
         except (*LOST, AssertionError):
             self._client = None
         return False
-
-
-async def until(what: Callable[..., object], *witnesses: object) -> None:
-    """Wait for something; should it not come, the failure says how far the witnesses were."""
-    with trio.move_on_after(PATIENCE_S):
-        while not what():
-            await trio.sleep(0.02)
-        return
-    raise AssertionError("\n".join(map(repr, witnesses)))
 
 
 class Side:

@@ -1,12 +1,9 @@
 """News of sites over real brokers, stores and links: it is kept, and refused where it is forged."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import trio
 
 from daemon.control.federation import known_sites
 from daemon.link.controls import NewsTold, WantsTold
@@ -18,13 +15,7 @@ from routing.peering.wants import PATTERNS
 from tests.support.federated import FederatedSite, federated_site
 from tests.support.links import MemoryNetwork
 from tests.support.notary import said, wanted
-from tests.support.patience import PATIENCE_S
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    with trio.fail_after(PATIENCE_S):
-        while not condition():
-            await trio.sleep(0.01)
+from tests.support.patience import until
 
 
 def version(site: FederatedSite, of: str) -> Version | None:

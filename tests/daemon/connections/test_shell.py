@@ -22,18 +22,6 @@ MESSAGES = 60
 """More than fits into both ends of a socket: 3 MB."""
 
 
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[BrokerSite]:
-    async with running_site(tmp_path) as site:
-        yield site
-
-
-@pytest.fixture
-async def connect(site: BrokerSite) -> AsyncIterator[ConnectStomp]:
-    async with stomp_server(site, StompSettings()) as connect:
-        yield connect
-
-
 @asynccontextmanager
 async def logged_in(connect: ConnectStomp, version: Version = "1.2") -> AsyncIterator[StompClient]:
     client: StompClient = connect(version, pair=socket_pair)

@@ -1,6 +1,5 @@
 """Why a session has ended, as the log is told: by whom, and never with what the client sent."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +24,6 @@ SECRET = "opensesame"
 
 class OwnError(Exception):
     pass
-
-
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[BrokerSite]:
-    async with running_site(tmp_path / "site") as site:
-        yield site
-
-
-@pytest.fixture
-async def connect(site: BrokerSite) -> AsyncIterator[ConnectStomp]:
-    async with stomp_server(site, StompSettings()) as connect:
-        yield connect
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import trio
 from daemon.control.journey import journey
 from daemon.control.reports import End, Heard, Report, ReportTold, Told
 from daemon.link.joining import OFFERED
-from daemon.operating.journeys import Journey, JourneyStop
+from daemon.operating.journeys import Journey
 from daemon.settings import QueueSettings
 from routing.federation import enquiry
 from routing.federation.assignments import Assignment
@@ -21,6 +21,7 @@ from routing.link.units import Control, Lane
 from routing.peering.news import ATTACHED, DESTINATIONS, NEWS
 from routing.peering.wants import PATTERNS
 from tests.support.federated import FederatedSite, federated_site
+from tests.support.journeys import shape
 from tests.support.links import MemoryNetwork
 from tests.support.patience import PATIENCE_S
 
@@ -434,9 +435,3 @@ async def sent_over_two_links(running: Running) -> str:
 async def why(site: FederatedSite, smuid: str) -> Journey:
     reports, end = await asked(site, Why(smuid))
     return journey(smuid, reports, end.unanswered)
-
-
-def shape(stop: JourneyStop | None) -> Any:
-    """A tree by names alone."""
-    assert stop is not None
-    return stop.server, [shape(one) for one in stop.beyond]

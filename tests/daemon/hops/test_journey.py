@@ -9,9 +9,10 @@ from daemon.control.reports import PassedOver, Report, Unanswered
 from daemon.hops.coverage import Gap
 from daemon.hops.examine import Findings, moment
 from daemon.hops.reader import Skipped
-from daemon.operating.journeys import Journey, JourneyStop
+from daemon.operating.journeys import Journey
 from routing.fate import judge
 from routing.hops import HopRecord
+from tests.support.journeys import shape
 
 SMUID = "a/01a1fe3aed21-1-1"
 T0 = 1_795_000_000_000_000
@@ -68,11 +69,6 @@ def report(at: str, *records: HopRecord, source: str = "", **fields: Any) -> Rep
 
 def told(*reports: Report, unanswered: tuple[Unanswered, ...] = ()) -> Journey:
     return journey(SMUID, reports, unanswered)
-
-
-def shape(stop: JourneyStop | None) -> Any:
-    assert stop is not None
-    return stop.server, [shape(one) for one in stop.beyond]
 
 
 def gaps(way: Journey) -> dict[str, str]:

@@ -16,19 +16,13 @@ from daemon.operations.topics import KEPT_S, MANY
 from daemon.system.stepping import in_steps
 from routing.errors import Refusal
 from tests.support.broker import virtual_site
+from tests.support.patience import pass_time
 
 
 async def topic(operations: SiteOperations, name: str) -> TopicStatus:
     found = await operations.topic(name)
     assert found is not None
     return found
-
-
-async def later(clock: MockClock, seconds: float) -> None:
-    """What is due by then has been done."""
-    await wait_all_tasks_blocked()
-    clock.jump(seconds)
-    await wait_all_tasks_blocked()
 
 
 async def names(operations: SiteOperations, search: str = "", order: TopicOrder = "name") -> list[str]:
@@ -44,7 +38,7 @@ async def test_a_topic_shows_what_waits_for_whom(tmp_path: Path, mock_clock: Moc
             await ada.publish("weather", b"rain")
         await ada.publish("weather", b"work", delivery="ONE")
         await bob.received((await bob.delivered(2))[0].number)
-        await later(mock_clock, 30)
+        await pass_time(mock_clock, 30)
 
         shown = await topic(operations, "weather")
         assert shown.summary.held == 6
@@ -60,7 +54,7 @@ async def test_a_topic_shows_what_waits_for_whom(tmp_path: Path, mock_clock: Moc
         assert subscription.locked_s == pytest.approx(30, abs=1)
 
         bob.session.close()
-        await later(mock_clock, 10)
+        await pass_time(mock_clock, 10)
         [left] = (await topic(operations, "weather")).subscriptions
         assert (left.sessions, left.waiting, left.locked, left.received) == ((), 4, 0, 1)
         assert left.unused_s == pytest.approx(10, abs=1)
@@ -74,7 +68,7 @@ async def test_what_is_locked_is_so_since_it_was_handed_out_whatever_a_reload_sa
         bob = await site.login("bob").subscribe("weather")
         await site.login("ada").publish("weather", b"rain")
         await bob.delivered()
-        await later(mock_clock, 10)
+        await pass_time(mock_clock, 10)
         queues = msgspec.structs.replace(broker.settings.queues, lock_s=5.0)
         broker.reconfigure(msgspec.structs.replace(broker.settings, queues=queues))
         [subscription] = (await topic(operations, "weather")).subscriptions
@@ -93,7 +87,7 @@ async def test_finished_messages_are_not_among_those_that_wait(tmp_path: Path, m
         await ada.subscribe("weather", credit=0)
         await ada.publish("weather", timeout_s=5.0)
         await ada.publish("weather", timeout_s=500.0)
-        await later(mock_clock, 10)
+        await pass_time(mock_clock, 10)
         shown = await topic(operations, "weather")
         assert (shown.summary.held, shown.kept, shown.subscriptions[0].waiting) == (1, 1, 1)
         assert shown.summary.expired == 1
@@ -117,7 +111,7 @@ async def test_topics_are_searched_sorted_and_paged(tmp_path: Path, mock_clock: 
         for name, count in (("weather.oslo", 1), ("Weather.bergen", 3), ("news", 2)):
             for _ in range(count):
                 await ada.publish(name, delivery="ONE")
-            await later(mock_clock, 1)
+            await pass_time(mock_clock, 1)
         assert await names(operations) == ["Weather.bergen", "news", "weather.oslo"]
         assert await names(operations, order="held") == ["Weather.bergen", "news", "weather.oslo"]
         assert await names(operations, order="oldest") == ["weather.oslo", "Weather.bergen", "news"]
@@ -237,11 +231,11 @@ async def test_rates_are_those_of_the_last_seconds(tmp_path: Path, mock_clock: M
         await bob.subscribe("weather")
         for _ in range(50):
             await ada.publish("weather")
-        await later(mock_clock, SAMPLE_S)
+        await pass_time(mock_clock, SAMPLE_S)
         overview, weather = await operations.overview(), (await topic(operations, "weather")).summary
         assert (overview.in_per_s, overview.out_per_s) == (10.0, 10.0)
         assert (weather.in_per_s, weather.out_per_s) == (10.0, 10.0)
-        await later(mock_clock, SAMPLE_S)
+        await pass_time(mock_clock, SAMPLE_S)
         overview, weather = await operations.overview(), (await topic(operations, "weather")).summary
         assert (overview.in_per_s, weather.in_per_s, weather.came) == (0.0, 0.0, 50)
         nursery.cancel_scope.cancel()
@@ -277,7 +271,7 @@ async def test_the_overview_adds_up_and_warns(tmp_path: Path, mock_clock: MockCl
             await ada.publish("work", b"12345", delivery="ONE")
         [first, *_] = await bob.delivered(4)
         bob.session.give_back([first.number], "no good", outcome="rejected")
-        await later(mock_clock, 1)
+        await pass_time(mock_clock, 1)
         await ada.publish("work", delivery="ONE")
 
         shown = await operations.overview()
@@ -328,7 +322,7 @@ async def test_what_nobody_wanted_has_not_expired(tmp_path: Path, mock_clock: Mo
         bob.session.unsubscribe("left")
         await ada.publish("left")
         await ada.publish("late", timeout_s=5.0)
-        await later(mock_clock, 10)
+        await pass_time(mock_clock, 10)
         totals = (await operations.overview()).totals
         assert (totals.came, totals.unwanted, totals.expired) == (4, 3, 1)
         left = (await topic(operations, "left")).summary
@@ -360,7 +354,7 @@ async def test_sessions_show_who_does_not_read(tmp_path: Path, mock_clock: MockC
         assert (second.subscriptions, second.in_flight, second.in_flight_max) == (1, 3, 50)
         assert second.unsent_bytes > 1_000_000
         assert second.paused_s is not None
-        await later(mock_clock, SLOW_S)
+        await pass_time(mock_clock, SLOW_S)
         [warned] = (await operations.overview()).warnings
         assert warned.text == "bob/desk from 192.0.2.1:1 reads nothing, and has got nothing for 10 s"
         while (await operations.sessions())[1].paused_s is not None:
@@ -395,7 +389,7 @@ async def test_who_does_not_read_is_said_once(
         for _ in range(4):
             await ada.publish("weather", bytes(500_000))
         for _ in range(5):
-            await later(mock_clock, SLOW_S)
+            await pass_time(mock_clock, SLOW_S)
         said = f"slow consumer: session {bob.session.id} of bob/desk (test, 192.0.2.1:1) reads nothing"
         assert caplog.messages.count(said) == 1
         nursery.cancel_scope.cancel()

@@ -38,11 +38,6 @@ async def receive(client: StompClient, count: int) -> list[Frame]:
     return [await client.expect("MESSAGE") for _ in range(count)]
 
 
-async def leave(client: StompClient) -> None:
-    await client.ask("DISCONNECT")
-    await client.expect_end()
-
-
 async def left_over(connect: ConnectStomp) -> list[tuple[bytes, str]]:
     """What a new consumer gets: the bodies and delivery counts up to a message sent last."""
     client = connect()
@@ -52,7 +47,7 @@ async def left_over(connect: ConnectStomp) -> list[tuple[bytes, str]]:
     found = []
     while (message := await client.expect("MESSAGE")).body != b"last":
         found.append((message.body, message.headers["delivery-count"]))
-    await leave(client)
+    await client.leave()
     return found
 
 
@@ -62,7 +57,7 @@ async def test_in_mode_auto_what_was_sent_is_consumed(
     await worker.subscribe("/queue/work")
     await work(publisher, 3)
     await receive(worker, 3)
-    await leave(worker)
+    await worker.leave()
     assert await left_over(connect) == []
 
 
@@ -90,7 +85,7 @@ async def test_in_mode_client_an_ack_is_for_all_before_it_too(
     if version == "1.1":
         name["subscription"] = "0"
     await worker.ask("ACK", name)
-    await leave(worker)
+    await worker.leave()
     assert await left_over(connect) == [(b"3", "1")]
 
 
@@ -160,7 +155,7 @@ async def test_a_bare_send_belongs_to_the_transaction_of_its_ack(
         await worker.ask("BEGIN", {"transaction": name})
         await worker.ask("ACK", {"id": message.headers["ack"], "transaction": name})
         await worker.ask(end, {"transaction": name})
-    await leave(worker)
+    await worker.leave()
     assert [body for body, _ in await left_over(connect)] == [b"a"]
 
 
@@ -182,7 +177,7 @@ async def test_a_cumulative_ack_may_name_an_unguaranteed_message(
     await bare(publisher, b"loose")
     _, loose = await receive(worker, 2)
     await worker.ask("ACK", {"id": loose.headers["ack"]})
-    await leave(worker)
+    await worker.leave()
     assert await left_over(connect) == []
 
 

@@ -42,11 +42,6 @@ async def subscribe(client: StompClient, headers: dict[str, str], id: str = "0",
     await client.ask("SUBSCRIBE", {"id": id, "destination": "/topic/news", **headers, **more})
 
 
-async def leave(client: StompClient) -> None:
-    await client.ask("DISCONNECT")
-    await client.expect_end()
-
-
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_durable_subscription_gets_what_came_while_nobody_listened(
     again: Callable[..., Any], ada: StompClient, dialect: str
@@ -54,7 +49,7 @@ async def test_a_durable_subscription_gets_what_came_while_nobody_listened(
     begin, _ = DIALECTS[dialect]
     first = await again()
     await subscribe(first, begin)
-    await leave(first)
+    await first.leave()
     await ada.ask("SEND", PERSISTENT, b"missed")
     second = await again()
     await subscribe(second, begin)
@@ -63,7 +58,7 @@ async def test_a_durable_subscription_gets_what_came_while_nobody_listened(
 
 async def test_without_a_client_id_it_belongs_to_the_account(connect: ConnectStomp, ada: StompClient) -> None:
     await subscribe(ada, {"durable": "true"}, id="reports")
-    await leave(ada)
+    await ada.leave()
     publisher, second = connect(), connect()
     await publisher.connect(client_id="other")
     await publisher.ask("SEND", PERSISTENT, b"missed")
@@ -77,7 +72,7 @@ async def test_an_ordinary_subscription_ends_with_its_connection(
 ) -> None:
     first = await again()
     await subscribe(first, {})
-    await leave(first)
+    await first.leave()
     await ada.ask("SEND", PERSISTENT, b"missed")
     second = await again()
     await subscribe(second, {})
@@ -108,7 +103,7 @@ async def test_a_durable_subscription_of_an_earlier_connection_can_be_ended(
 ) -> None:
     first = await again()
     await subscribe(first, {"durable": "true"})
-    await leave(first)
+    await first.leave()
     second = await again()
     await second.ask("UNSUBSCRIBE", {"id": "0", "destination": "/topic/news", "durable": "true"})
     await ada.ask("SEND", PERSISTENT, b"missed")
@@ -129,7 +124,7 @@ async def test_a_durable_subscription_can_be_ended_by_its_name_alone(
         await client.connect(client_id="desk")
     await first.ask("SUBSCRIBE", {"id": "7", **named})
     if not begun_here:
-        await leave(first)
+        await first.leave()
     client = first if begun_here else second
     await client.ask("UNSUBSCRIBE", named)
     await ada.ask("SEND", PERSISTENT, b"missed")

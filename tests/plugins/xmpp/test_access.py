@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from plugins.xmpp.settings import JidRule
-from tests.support.xmpp import RULES, XmppClient, XmppServer, xmpp_site
+from tests.support.xmpp import XmppClient, xmpp_site
+from tests.support.xmpp_collections import READERS, reader
 from tests.support.xmpp_pubsub import (
     ADA,
     PUBSUB,
@@ -28,16 +28,9 @@ from tests.support.xmpp_pubsub import (
 
 PLAIN = {f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"}
 NODE = "news.open"
-READERS = (JidRule(pattern="reader*@shakespeare.lit", account="dan"), *RULES)
-"""Who may subscribe to it, and nothing else."""
-
 COMMANDS = "http://jabber.org/protocol/commands"
 _COMMAND = f"{{{COMMANDS}}}command"
 ASKED = "subscribe_authorization"
-
-
-def reader(server: XmppServer, number: int = 1) -> XmppClient:
-    return server.client(f"reader{number}@shakespeare.lit/desk")
 
 
 def bare(client: XmppClient) -> str:

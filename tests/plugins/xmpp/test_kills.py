@@ -12,11 +12,11 @@ import pytest
 import trio
 
 from tests.support.made_site import made_site
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.process import ROOT, daemon
 from tests.support.xmpp_real import make_xmpp_site, python_path
 from tests.support.xmpp_servers import RealServer
-from tests.support.xmpp_trial import ITEMS, AssuredPublisher, WorkerProcess, two_sites, until
+from tests.support.xmpp_trial import ITEMS, AssuredPublisher, WorkerProcess, two_sites
 
 pytestmark = pytest.mark.kill
 

@@ -1,6 +1,5 @@
 """Who is there, and what becomes of items for who is not, at servers that keep messages (XEP-0160)."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from trio.testing import MockClock
 from daemon.settings import QueueSettings
 from plugins.xmpp.service import Service
 from plugins.xmpp.wire.namespaces import QOS
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import until
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import (
     NODE,
@@ -41,12 +40,6 @@ async def working(server: XmppServer, resource: str, *, jid: str = "", lock_s: f
     return client
 
 
-async def settled(condition: Callable[..., Any]) -> None:
-    with trio.fail_after(PATIENCE_S):
-        while not condition():
-            await trio.sleep(0.01)
-
-
 def been_quiet(service: Service, client: XmppClient) -> None:
     """It was heard of a minute ago."""
     service.clients[client.jid].seen_at -= 60
@@ -59,7 +52,7 @@ async def test_nothing_is_sent_to_a_worker_that_has_left_in_silence(tmp_path: Pa
         been_quiet(service, worker)
         server.leave(worker)
         await put(ada(server), NODE, "job")
-        await settled(lambda: not service.registry.of_node(NODE))
+        await until(lambda: not service.registry.of_node(NODE))
         other = await working(server, "other")
         told = await notification(other)
         assert told.item.get("id") == "job"
@@ -87,7 +80,7 @@ async def test_items_of_a_worker_that_left_with_them_are_no_failures(tmp_path: P
             been_quiet(service, worker)
             server.leave(worker)
             service.clients[worker.jid].attention.watch()
-            await settled(lambda: not service.registry.of_node(NODE))
+            await until(lambda: not service.registry.of_node(NODE))
         assert "dead." + NODE not in site.broker._router._state.topics
 
 
@@ -95,7 +88,7 @@ async def test_a_worker_that_sees_an_item_and_does_nothing_fails(tmp_path: Path)
     async with xmpp_site(tmp_path, queues=QueueSettings(max_deliveries=2)) as (server, _, site):
         await put(ada(server), NODE, "job")
         await working(server, "one", lock_s=0.1)
-        await settled(lambda: f"dead.{NODE}" in site.broker._router._state.topics)
+        await until(lambda: f"dead.{NODE}" in site.broker._router._state.topics)
 
 
 async def test_who_is_told_that_an_item_is_its_no_longer_may_be_gone(tmp_path: Path) -> None:
@@ -129,11 +122,11 @@ async def test_a_client_that_answers_as_if_it_was_not_there_is_believed_to_be_th
             lock = f"<field var='{{{SMQP}}}lock'><value>0.3</value></field></x>"
             text = subscribe(worker.jid).replace("</x>", lock)
             await worker.send(f"<iq type='set' id='s'>{text}</iq>")
-            await settled(lambda: others)
+            await until(lambda: others)
             been_quiet(service, worker)
             await put(ada(server), NODE, "job")
-            await settled(lambda: len(others) >= 2)
-            await settled(lambda: not service.registry.of_node(NODE))
+            await until(lambda: len(others) >= 2)
+            await until(lambda: not service.registry.of_node(NODE))
             nursery.cancel_scope.cancel()
 
 
@@ -237,7 +230,7 @@ async def test_any_sign_of_life_wakes_a_listener_that_was_away(tmp_path: Path, s
         assert (await listener.iq("set", subscribe(listener.jid, None, "news"))).get("type") == "result"
         server.leave(listener)
         await put(ada(server), "news", "first")
-        await settled(lambda: service.registry.absent)
+        await until(lambda: service.registry.absent)
         server.clients[listener.jid] = listener
         text = {
             "ping": "<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>",
@@ -264,7 +257,7 @@ async def test_a_listener_that_says_nothing_is_found_again(
         assert (await listener.iq("set", subscribe(jid, None, "news"))).get("type") == "result"
         server.leave(listener)
         await put(ada(server), "news", "first")
-        await settled(lambda: service.registry.absent)
+        await until(lambda: service.registry.absent)
         server.clients[listener.jid] = listener
         item = await notified(listener)
         assert item.get("id") == "first"
@@ -336,7 +329,7 @@ async def test_who_does_not_answer_gets_nothing_until_it_is_heard_of(
         worker.answers_questions = False
         been_quiet(service, worker)
         await put(ada(server), NODE, "job")
-        await settled(lambda: worker.jid in service.registry.absent)
+        await until(lambda: worker.jid in service.registry.absent)
         question = await worker.receive()
         assert question.get("type") == "get"
         assert worker.quiet()

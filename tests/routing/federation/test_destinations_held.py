@@ -12,6 +12,7 @@ from routing.peering.crossing import DESTINATION_BYTES
 from tests.routing.federation.test_destinations import know_all
 from tests.support.sites import RouterFederation
 from tests.support.stored_sites import StoredFederation
+from tests.support.wants import after
 
 
 def away() -> RouterFederation:
@@ -23,12 +24,6 @@ def away() -> RouterFederation:
     sites.cut("y", "x")
     after(sites, 3.0)
     return sites
-
-
-def after(sites: RouterFederation, seconds: float) -> None:
-    sites.settle()
-    sites.pass_time(seconds)
-    sites.settle()
 
 
 def empty(sites: RouterFederation, where: str, *, delete: bool = False) -> None:

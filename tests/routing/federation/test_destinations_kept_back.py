@@ -5,12 +5,7 @@ import pytest
 from routing.peering.copies import PeerRules
 from tests.routing.federation.test_destinations import know_all
 from tests.support.sites import RouterFederation
-
-
-def after(sites: RouterFederation, seconds: float = 3.0) -> None:
-    sites.settle()
-    sites.pass_time(seconds)
-    sites.settle()
+from tests.support.wants import after
 
 
 def round_about(*, receipts: bool = False) -> RouterFederation:

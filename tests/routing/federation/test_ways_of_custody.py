@@ -1,22 +1,11 @@
 """Where a message of mode ONE waits while the way on is down: in one place, not to and fro."""
 
-from typing import Any
-
 import pytest
 
-from tests.support.sites import RouterFederation
+from tests.support.sites import RestingFederation, RouterFederation
 
 TO_GAMMA = "bob:c@gamma"
 TRIANGLE = {("alpha", "beta"), ("alpha", "gamma"), ("beta", "gamma")}
-HANDOVERS_MAX = 20
-
-
-class RestingFederation(RouterFederation):
-    """One where a message that goes to and fro for ever is a failure."""
-
-    def _arrive(self, one: str, other: str, unit: Any) -> None:
-        assert self.transfers <= HANDOVERS_MAX, "a message goes to and fro"
-        super()._arrive(one, other, unit)
 
 
 def waiting_for_gamma(seed: int) -> RouterFederation:
