@@ -93,7 +93,7 @@ class _Pair(msgspec.Struct, eq=False):
         return min(FIRST_DELAY_S * 2.0 ** min(self.failures - 1, 10), DELAY_S_MAX)
 
     def forgive(self) -> None:
-        """The right password came: its guess is given back, and the next failure is the first again."""
+        """Give back the guess that was the right password, and count failures from the first again."""
         self.failures = 0
         self.used_until -= GUESS_S
 

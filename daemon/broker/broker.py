@@ -173,7 +173,7 @@ class Broker:
 
     @property
     def overloaded(self) -> bool:
-        """More waits for a store that fails than is to be kept in memory."""
+        """Whether more waits for a store that fails than is to be kept in memory."""
         return self._executor.backlog >= BACKLOG_MAX
 
     @property

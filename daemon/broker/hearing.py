@@ -44,7 +44,7 @@ class Hearing:
         """By peer, of an interest that has not been told whole."""
 
     def forget(self, peer: str) -> None:
-        """What was not told whole is told anew: a link came up, or went down."""
+        """Forget what a peer has not told whole: it tells that anew, as its link came up or went down."""
         self._heard.pop(peer, None)
 
     def hear(self, arrived: ControlArrived) -> None:

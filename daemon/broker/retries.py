@@ -23,7 +23,7 @@ class Retries:
 
     @property
     def waiting(self) -> bool:
-        """Something has found no room, and all that comes waits behind it."""
+        """Whether something has found no room, so that all that comes waits behind it."""
         return self.again_at != inf
 
     def found_no_room(self, now: float) -> None:

@@ -65,7 +65,7 @@ class SessionOwner(Protocol):
 
     @property
     def overloaded(self) -> bool:
-        """More waits for a store that fails than is to be kept in memory."""
+        """Whether more waits for a store that fails than is to be kept in memory."""
 
     async def browse(self, topic: str, after: int, count: int) -> list[HeldMessage]:
         """See `daemon.frontend.Session`."""

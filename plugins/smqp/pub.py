@@ -108,7 +108,7 @@ class _Results:
         self._without_receipt: list[str] = []
 
     def add(self, publication: Publication, reply: dict[str, str], receipt: Receipt | None) -> None:
-        """A message is stored; `receipt` is None where none came, or was waited for."""
+        """Write what became of a stored message; `receipt` is None where none came, or was waited for."""
         smuid = reply.get("smuid", "")
         due_to_nobody = reply.get("due") == "0"
         waited = self.work.wait_receipt_s is not None

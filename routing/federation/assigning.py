@@ -111,7 +111,7 @@ class Assigning:
             self.assign_again(copy, sites)
 
     def refused(self, copy: Copy, peer: str, sites: list[str]) -> list[str]:
-        """A peer does not see to these, which it was to."""
+        """Note that a peer does not see to these, which it was to; returns them."""
         for site in sites:
             open = copy.destinations[site]
             open.via = ""

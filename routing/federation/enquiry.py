@@ -158,7 +158,7 @@ class Enquiries:
         self._log_reads: dict[str, Allowance] = {}
 
     def hear(self, ask: Ask, peer: str, now: float) -> AskOutcome:
-        """A question has come from a peer, or is this site's own (peer "")."""
+        """Take a question of a peer, or of this site's own (peer ""); returns what it is here."""
         if peer and not self._allowed(ask, peer, now):
             return "busy"
         if self._server in ask.hops:

@@ -342,7 +342,7 @@ class Federation:
         *,
         now: float,
     ) -> bool:
-        """A copy that the store holds. False where it is being handed over, so that nobody here gets it."""
+        """Enter a copy that the store holds; False where it is handed over, so that nobody here gets it."""
         copy = Copy(entry, entry.smuid(self._state.server), depth, hops, hops[-1] if hops else "", forwards)
         self._crossing.begin(copy)
         waits_for = [name for name, forward in forwards.items() if forward.unacknowledged]
@@ -360,7 +360,7 @@ class Federation:
     # -- what this site does ----------------------------------------------------------------------
 
     def published(self, entry: Entry, depth: int, *, counted: bool) -> list[int]:
-        """A message of this site's own is held, and goes to peers; the questions for its receipt.
+        """Send peers a message of this site's own, which is held; returns the questions for its receipt.
 
         `counted`: peers that it goes to are asked for one.
         """

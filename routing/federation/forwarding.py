@@ -282,7 +282,7 @@ class Forwarding:
                 self._repeat(copy, peer, forward)
 
     def take_back(self, copy: Copy, peer: str) -> list[int]:
-        """Transfers that have not gone to a peer are not to go any more.
+        """Take back transfers that have not gone to a peer.
 
         Returns the questions that they were to ask, 0 where one was to ask nothing; none where all have gone.
         """

@@ -227,7 +227,7 @@ class KnownWants:
     # -- what is heard ----------------------------------------------------------------------------
 
     def say(self, statement: SiteNews) -> list[int]:
-        """A site has said this, the latest; the numbers of the buckets that are empty now and were not."""
+        """Take the latest that a site says; returns the numbers of the buckets that became empty."""
         site = statement.site
         if site == self._server:
             return []

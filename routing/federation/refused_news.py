@@ -35,7 +35,7 @@ class RefusedNews:
         self._refused.pop(peer, None)
 
     def note_told(self, peer: str, site: str, parts: Iterable[int]) -> int:
-        """`NEWS` of a site is told to a peer, or buckets of these numbers; the number of the control."""
+        """Remember that a peer is told `NEWS` of a site, or buckets; returns the number of the control."""
         number = next(self._numbers)
         self._under_way.setdefault(peer, {})[number] = site, frozenset(parts)
         return number

@@ -78,7 +78,7 @@ class SiteNews(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def version(self) -> Version:
-        """Later news has a greater one."""
+        """Which of the site's news it is: that of later news is greater."""
         return self.boot, self.number
 
 

@@ -105,7 +105,7 @@ class Recollection:
                 self._last[server] = smuid
 
     def find(self, smuid: str) -> Seen | None:
-        """None also where what is remembered is damaged: a copy twice is better than none."""
+        """What is remembered of a message; None also where it is damaged: two copies are better than none."""
         if smuid > self._last_of(smuid.partition("/")[0]):
             return None
         for row in self._tables.rows(TABLE, "WHERE smuid = ?", (smuid,)):

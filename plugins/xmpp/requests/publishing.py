@@ -68,7 +68,7 @@ def timeout_of(message: Message, topic: TopicInfo | None) -> float | None:
 
 
 def settle_mode(message: Message, topic: TopicInfo | None) -> Message:
-    """A node queues unless it is told otherwise, but what is kept for everyone is for everyone."""
+    """Have an item queue unless it or its node says otherwise, or it is kept for everyone."""
     told = message.delivery is not None or (topic is not None and topic.delivery is not None)
     if told or timeout_of(message, topic) == INFINITE:
         return message
