@@ -66,7 +66,7 @@ class DropSetAside(OfNoMessage, msgspec.Struct, gc=False):
 
 
 class RouteDelayed(OfEntry, msgspec.Struct, gc=False):
-    """Load a message whose delay has ended and give it to `Publishing.route_delayed`."""
+    """Load a message whose delay has ended and give it to `Router.route_delayed`."""
 
     entry: Entry
 

@@ -3,7 +3,8 @@
     door.commit(consumer, numbers, request)      an input: at the site's time, and carried out soon
     door.view, door.outlook, door.room           read: topics, subscriptions, messages; peers and ways; room
 
-Whoever carries decisions out has the router itself: it takes them, and says what became of them.
+Whoever carries decisions out has the router itself: it takes them, and says what became of them. Where more
+comes of that, as of a message that is buried or whose delay has ended, it is an input that ends itself.
 
 A new input is a method of that part of the router whose rule it is, with the time first, and a line here.
 """

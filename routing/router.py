@@ -175,11 +175,17 @@ class Router:
             self.deliveries.drop(entry, now, "store failed")
 
     def buried(self, bury: Bury, message: Message, now: float) -> None:
-        """Publish on the dead-letter topic the message that the decision `Bury` asked for."""
+        """Publish on the dead-letter topic the message that `Bury` asked for: an input of its own."""
         if is_on_offer(bury.entry):
             self.publishing.bury(bury, message, now)
             if not bury.entry.flags & GONE:  # without a guarantee, it may have made room for its dead letter
                 self.acknowledging.buried(bury, now)
+        self.end_input()
+
+    def route_delayed(self, entry: Entry, message: Message, now: float) -> None:
+        """Route the message that `RouteDelayed` asked for: an input of its own."""
+        self.publishing.route_delayed(entry, message, now)
+        self.end_input()
 
     @property
     def wake_at(self) -> float:

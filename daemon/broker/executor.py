@@ -290,14 +290,12 @@ class Executor:
         stored = self._bodies.find(d.entry.id) or self._reading.load_now(d.entry)
         if stored is not None:
             self._router.buried(d, stored.message, self._clock.now())
-            self._router.end_input()
 
     def _route_delayed(self, d: decisions.RouteDelayed) -> None:
         stored = self._bodies.find(d.entry.id) or self._reading.load_now(d.entry)
         self._prepared.buried.add(id(d))
         if stored is not None:
-            self._router.publishing.route_delayed(d.entry, stored.message, self._clock.now())
-            self._router.end_input()
+            self._router.route_delayed(d.entry, stored.message, self._clock.now())
 
     # -- effects ----------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ class Dictionaries(Backing):
                     self.router.buried(decision, self.bodies[decision.entry.id], now)
                 elif isinstance(decision, d.RouteDelayed):
                     body = self.bodies[decision.entry.id]
-                    self.router.publishing.route_delayed(decision.entry, body, now)
+                    self.router.route_delayed(decision.entry, body, now)
                 effects.append(decision)
         self.committed = self.store.committed()
         return effects

@@ -284,7 +284,7 @@ class RouterSite:
             case d.Bury(entry=entry):
                 self.router.buried(decision, self.bodies[entry.id], self.now)
             case d.RouteDelayed(entry=entry):
-                self.router.publishing.route_delayed(entry, self.bodies[entry.id], self.now)
+                self.router.route_delayed(entry, self.bodies[entry.id], self.now)
             case d.Record(entry=entry, subscription=subscription):
                 if decision.event in d.OF_A_DELIVERY:
                     assert not any(getattr(decision, field) for field in NOT_OF_A_DELIVERY)
