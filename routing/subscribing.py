@@ -1,6 +1,6 @@
 """Subscriptions come, change, are attached to a session, detached, and end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal
 
 import msgspec
@@ -22,7 +22,7 @@ from routing.options import SubscribeOptions
 from routing.queue import COUNTER_BITS, ONE, Entry
 from routing.state import SiteState
 from routing.steps import Steps
-from routing.subscription import Consumer, Member, Pattern, Subscription, Target, Topic
+from routing.subscription import Consumer, Lock, Member, Pattern, Subscription, Target, Topic
 
 NOTE_SHARE: Final = 1 / 30
 """Of the time after which an unused subscription ends: how old the stored time of use may be in a crash."""
@@ -297,17 +297,7 @@ class Subscribing:
         holders = (subscription, *subscription.members)
         # first it takes nothing more, so that nothing that comes back from it is offered to it
         for each in holders:
-            consumer = each.consumer
-            if consumer is not None:
-                del consumer.subscriptions[target.name, subscription.options.name]
-                for lock in (*each.locks.values(), *each.received.values()):
-                    consumer.locks.pop(lock.number, None)
-                if consumer is not by:
-                    state.out.append(Detach(consumer, target, subscription.options.name, reason))
-            each.detach()
-            state.locking.pop(each, None)
-            state.takers.stop_taking(each)
-            state.release_groups(each)
+            self._stop(each, subscription.options.name, by, reason)
         del state.subscriptions[subscription.id]
         state.matching.leave(subscription)
         self._target_changed(target)
@@ -325,10 +315,37 @@ class Subscribing:
         for lock, outcome in back:
             if lock.entry.flags & ONE:
                 self._deliveries.take_back(lock, outcome, why, now)
-        # of mode ALL they wait for this subscription alone; those of mode ONE go to others when it is time
+        self._give_up_all(subscription, [lock for lock, _ in back], why, now)
+        state.matching.forget_if_unused(target)
+
+    def _stop(
+        self,
+        holder: Subscription,
+        name: str,
+        by: Consumer | None,
+        reason: Literal["replaced", "removed", "forbidden"],
+    ) -> None:
+        """Have nothing more go to one that holds messages of a subscription of this name, which ends."""
+        state, consumer = self._state, holder.consumer
+        if consumer is not None:
+            del consumer.subscriptions[holder.target.name, name]
+            for lock in (*holder.locks.values(), *holder.received.values()):
+                consumer.locks.pop(lock.number, None)
+            if consumer is not by:
+                state.out.append(Detach(consumer, holder.target, name, reason))
+        holder.detach()
+        state.locking.pop(holder, None)
+        state.takers.stop_taking(holder)
+        state.release_groups(holder)
+
+    def _give_up_all(self, subscription: Subscription, back: Iterable[Lock], why: str, now: float) -> None:
+        """Give up what was due to a subscription that has ended: what came `back` from it, and what waits.
+
+        Of mode ALL that waits for this subscription alone; those of mode ONE go to others when it is time.
+        """
         parked = [
             lock.entry
-            for _, _, lock in state.delayed
+            for _, _, lock in self._state.delayed
             if lock.subscription.id == subscription.id and not lock.entry.flags & ONE
         ]
         held_back = subscription.order.release_all() if subscription.order else []
@@ -340,11 +357,10 @@ class Subscribing:
             subscription.queue,
             why,
         )
-        for lock, _ in back:
+        for lock in back:
             if not lock.entry.flags & ONE:
                 leaving.give_up(lock.entry, now)
         self._steps.begin(leaving, now)
-        state.matching.forget_if_unused(target)
 
 
 def _begins_anew(subscription: Subscription, options: SubscribeOptions) -> bool:
