@@ -88,6 +88,8 @@ _WRITTEN_FIRST: Final = frozenset({"destination", "content-length", "message-id"
 
 _breaks_a_line = re.compile("[\x00-\x08\x0a-\x1f\x7f]").search
 
+_Headers = list[tuple[str, str]]
+
 
 def read_message(
     headers: dict[str, str],
@@ -112,12 +114,33 @@ def read_message(
     Raises HeaderRefusal: nothing was sent.
     """
     refuse_arguments(headers)
-    stated: list[tuple[str, str]] = []
-    others: list[tuple[str, str]] = []
-    of_content: list[tuple[str, str]] = []
     passed_over = _OF_A_FORWARDED_FRAME if "smuid" in headers else _OF_THE_FRAME
     is_bare = passed_over.issuperset(headers)
-    for name, value in () if is_bare else headers.items():
+    stated, others, of_content = ([], [], []) if is_bare else _sort(headers, passed_over, reply_address)
+    fields: dict[str, Any] = parse_headers(stated) if stated else {}
+    fields.setdefault("guarantee", _guarantee(headers, guarantee or in_transaction or delay_s > 0))
+    if "expires" in headers or "expiration" in headers:
+        _read_expiry(headers, fields, wall_ms)
+    if delay_s:
+        _count_delay(headers, fields, delay_s)
+    if destination.kind in ("topic", "queue"):
+        fields["delivery"] = "ALL" if destination.kind == "topic" else "ONE"
+    fields.setdefault("depth", DEPTH_UNLIMITED if destination.kind == "reply" else depth)
+    if reply_address is not None:
+        fields["reply"] = True
+    section = Section(headers.get("content-type", DEFAULT_CONTENT_TYPE), body, tuple(of_content))
+    write_section_head(section)  # refuses what other protocols could not carry
+    return Message(others=tuple(others), sections=(section,), **fields)
+
+
+def _sort(
+    headers: dict[str, str], passed_over: frozenset[str], reply_address: str | None
+) -> tuple[_Headers, _Headers, _Headers]:
+    """What a SEND says by headers of SMQP, by others, and of its content. Raises HeaderRefusal."""
+    stated: _Headers = []
+    others: _Headers = []
+    of_content: _Headers = []
+    for name, value in headers.items():
         if name in passed_over:
             continue
         if name in _REFUSED:
@@ -143,20 +166,7 @@ def read_message(
     for name, value in stated:
         if not value.isprintable() and _breaks_a_line(value):
             raise HeaderRefusal(name, value, "one line without control characters")
-    fields: dict[str, Any] = parse_headers(stated) if stated else {}
-    fields.setdefault("guarantee", _guarantee(headers, guarantee or in_transaction or delay_s > 0))
-    if "expires" in headers or "expiration" in headers:
-        _read_expiry(headers, fields, wall_ms)
-    if delay_s:
-        _count_delay(headers, fields, delay_s)
-    if destination.kind in ("topic", "queue"):
-        fields["delivery"] = "ALL" if destination.kind == "topic" else "ONE"
-    fields.setdefault("depth", DEPTH_UNLIMITED if destination.kind == "reply" else depth)
-    if reply_address is not None:
-        fields["reply"] = True
-    section = Section(headers.get("content-type", DEFAULT_CONTENT_TYPE), body, tuple(of_content))
-    write_section_head(section)  # refuses what other protocols could not carry
-    return Message(others=tuple(others), sections=(section,), **fields)
+    return stated, others, of_content
 
 
 def read_delay(headers: dict[str, str], wall_ms: Callable[[], int]) -> float:
