@@ -1,6 +1,7 @@
 """What people look at: each page of the site, made on the server, and usable without a script."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, Final, get_args
 from urllib.parse import quote
 
@@ -185,26 +186,9 @@ class Pages:
 
     async def sessions(self, request: Any) -> Any:
         """The page of who is logged in."""
-        asked = request.query_params
-        search, offset = asked.get("search", "")[:255], whole(asked, "offset")
-        folded = search.casefold()
         every = await self.site.operations.sessions()
-        found = [
-            each
-            for each in every
-            if folded in f"{each.account}/{each.channel} {each.protocol} {each.remote}".casefold()
-        ]
-        return self.show(
-            request,
-            "sessions.html",
-            "Sessions",
-            sessions=found[offset : offset + SESSIONS_ON_A_PAGE],
-            matching=len(found),
-            total=len(every),
-            search=search,
-            offset=offset,
-            count=SESSIONS_ON_A_PAGE,
-        )
+        searched = [f"{each.account}/{each.channel} {each.protocol} {each.remote}" for each in every]
+        return self._show_found(request, "sessions", every, searched, SESSIONS_ON_A_PAGE)
 
     async def message(self, request: Any) -> Any:
         """The page of what became of a message, at all sites that answer in time."""
@@ -218,21 +202,31 @@ class Pages:
 
     async def accounts(self, request: Any) -> Any:
         """The page of who may log in, and what for."""
-        asked, operations = request.query_params, self.site.operations
-        search, offset = asked.get("search", "")[:64], whole(asked, "offset")
-        every = await operations.accounts()
-        found = [each for each in every if search.casefold() in each.name.casefold()]
+        operations = self.site.operations
+        every, fixed = await operations.accounts(), operations.accounts_fixed()
+        names = [each.name for each in every]
+        return self._show_found(request, "accounts", every, names, ACCOUNTS_ON_A_PAGE, fixed=fixed)
+
+    def _show_found(
+        self, request: Any, what: str, every: Sequence[Any], searched: Sequence[str], count: int, **more: Any
+    ) -> Any:
+        """The page of `what`: `count` of those in whose text, which is `searched`, is what is asked for."""
+        asked = request.query_params
+        search, offset = asked.get("search", "")[:255], whole(asked, "offset")
+        folded = search.casefold()
+        found = [each for each, text in zip(every, searched, strict=True) if folded in text.casefold()]
+        shown: dict[str, Any] = {what: found[offset : offset + count]}
         return self.show(
             request,
-            "accounts.html",
-            "Accounts",
-            accounts=found[offset : offset + ACCOUNTS_ON_A_PAGE],
+            f"{what}.html",
+            what.capitalize(),
+            **shown,
             matching=len(found),
             total=len(every),
             search=search,
             offset=offset,
-            count=ACCOUNTS_ON_A_PAGE,
-            fixed=operations.accounts_fixed(),
+            count=count,
+            **more,
         )
 
     async def account(self, request: Any) -> Any:
