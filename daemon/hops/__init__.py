@@ -5,7 +5,7 @@
     service      keeps it while the site runs: heartbeats, files that are finished
     recovery     what a start does with the files that the last boot left open
     retention    deletes the oldest files
-    files        what files are called, and which there are
+    files        what files are called, which there are, and what a line of one says
     reader       reads records, whatever state they are in
     coverage     which record numbers a log has, and should have
     examine      what a log has to say of one message

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from daemon.hops.files import read_line
 from routing.hops import Closing
 
 LINE_BYTES_MAX: Final = 1_024
@@ -44,7 +45,4 @@ def find(path: Path) -> tuple[Closing, int] | None:
 
 def decode(line: bytes) -> Closing | None:
     """The closing line; None for any other."""
-    try:
-        return _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    return read_line(_decoder, line)

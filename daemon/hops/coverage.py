@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from daemon.hops import closing
-from daemon.hops.files import LogFile
+from daemon.hops.files import LogFile, read_line
 from routing.hops import Closing
 from routing.numbers import Number, TimeUs
 
@@ -119,10 +119,7 @@ _decoder: Final = msgspec.json.Decoder(Mark)
 
 def mark(line: bytes) -> Mark | None:
     """What places a record; None for a line that is none."""
-    try:
-        return _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    return read_line(_decoder, line)
 
 
 def stretches(file: LogFile, blocks: Iterable[bytes], damage: list[FileDamage]) -> Iterator[Stretch]:

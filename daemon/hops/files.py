@@ -1,4 +1,4 @@
-"""What the files of a hop log are called, and which of them a directory holds.
+"""What the files of a hop log are called, which of them a directory holds, and what a line of one says.
 
 A file's name says what it covers, so that a reader knows from a listing which record numbers are
 there and which are missing. Names hold no `:` (paths of Hadoop do not allow it): a server's
@@ -8,7 +8,7 @@ there and which are missing. Names hold no `:` (paths of Hadoop do not allow it)
 import os
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -20,6 +20,9 @@ RECORD_MAX: Final = NUMBER_MAX // 2
 _OPEN = re.compile(r"open-(\d{1,19})\.jsonl")
 _CLOSED = re.compile(r"hops-(.+)-(\d{1,19})-(\d{1,19})-(\d{1,19})\.jsonl")
 _UNFIT_FOR_A_NAME = re.compile(r"[^A-Za-z0-9.-]")
+
+
+_T = TypeVar("_T")
 
 
 class LogFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +47,14 @@ class LogFile(msgspec.Struct, frozen=True, kw_only=True):
     def is_open(self) -> bool:
         """Whether it is being written, or was when its daemon was killed."""
         return self.last is None
+
+
+def read_line(decoder: msgspec.json.Decoder[_T], line: bytes) -> _T | None:
+    """What a line of a file says; None where the decoder can make nothing of it, as of one that is torn."""
+    try:
+        return decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def open_name(first: int) -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from daemon.hops import closing
 from daemon.hops.coverage import FileCheck, FileDamage, Gap, Stretch, gaps, stretches
-from daemon.hops.files import LogFile, list_files
+from daemon.hops.files import LogFile, list_files, read_line
 from routing.hop_words import BEGINS, LINE_BYTES_MAX
 from routing.hops import FORMAT_VERSION, Closing, HopRecord
 from routing.names import parse_smuid
@@ -169,10 +169,7 @@ class HopLogReader:
         if len(line) > LINE_BYTES_MAX:
             self.unread.too_long += 1
             return None
-        try:
-            record = self._decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            record = None
+        record = read_line(self._decoder, line)
         if record is None or record.version != FORMAT_VERSION:
             self.unread.bad += record is not None or closing.decode(line) is None
             return None

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from daemon.hops import closing
-from daemon.hops.files import LogFile, closed_name, list_files
+from daemon.hops.files import LogFile, closed_name, list_files, read_line
 from daemon.system.private_files import sync_directory
 from routing.hops import FORMAT_VERSION, Closing, HopRecord
 from routing.names import is_server_name
@@ -90,12 +90,8 @@ def _true_part(path: Path, true_until: int) -> _TruePart | None:
         for line in lines:
             position += len(line)
             crc32 = zlib.crc32(line, crc32)
-            try:
-                record = decoder.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                bad += 1
-                continue
-            if not is_server_name(record.server):
+            record = read_line(decoder, line)
+            if record is None or not is_server_name(record.server):
                 bad += 1
                 continue
             if record.record > true_until or not line.endswith(b"\n"):

@@ -203,11 +203,6 @@ class HopLog:
             make_room=make_room,
         )
 
-    @property
-    def has_unwritten(self) -> bool:
-        """Whether records wait for `flush`."""
-        return bool(self._gathered)
-
     async def until_gathered(self) -> None:
         """Return once records wait for `flush`, or have waited since this was called."""
         if not self._gathered:

@@ -274,7 +274,7 @@ def _unrest(sites: list[PowerSite], ledger: Ledger) -> str:
         router = site.broker._router
         if any(one.state != "up" for one in site.manager.status()):
             return f"{site.name} has no link"
-        if router._state.out or not site.broker.idle or site.broker._carrying_out._hops.has_unwritten:
+        if router._state.out or not site.broker.idle or site.broker._carrying_out._hops._gathered:
             return f"{site.name} has decisions to carry out"
         for copy in router.federation.outlook.copies.values():
             if any(forward.unacknowledged for forward in copy.forwards.values()):

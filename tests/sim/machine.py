@@ -161,7 +161,7 @@ class SimulatedMachine:
     @property
     def has_unwritten(self) -> bool:
         """Whether the hop log is behind."""
-        return self._open is not None and self._open[1].has_unwritten
+        return self._open is not None and bool(self._open[1]._gathered)
 
     def wall_s(self) -> float:
         """What its wall clock shows, seconds since 1970."""
