@@ -100,7 +100,7 @@ async def test_what_waits_in_groups_is_counted_with_the_others(tmp_path: Path, m
         for group, timeout_s in ((None, 5.0), (None, None), ("a", None), ("a", 5.0), ("b", None)):
             await ada.publish("work", delivery="ONE", group=group, timeout_s=timeout_s)
         assert (await topic(operations, "work")).waiting == 5
-        await later(mock_clock, 10)
+        await pass_time(mock_clock, 10)
         assert (await topic(operations, "work")).waiting == 3
 
 
@@ -252,7 +252,7 @@ async def test_the_rates_of_a_topic_that_was_forgotten_begin_anew(
             await bob.subscribe("weather")
             for _ in range(count):
                 await ada.publish("weather")
-            await later(mock_clock, SAMPLE_S)
+            await pass_time(mock_clock, SAMPLE_S)
             weather = (await topic(operations, "weather")).summary
             assert (weather.in_per_s, weather.came) == (expected, count)
             bob.session.unsubscribe("weather")
