@@ -51,7 +51,7 @@ def routed(entry: Entry, due: int, *, is_stated: bool) -> None:
 
     `is_stated`: its timeout was stated, and begins now.
     """
-    AFTER["routed"][entry.flags & STATE_FLAGS]
+    AFTER["routed"][entry.flags & STATE_FLAGS]  # as for all events, KeyError where it cannot happen
     entry.flags = entry.flags & ~DELAYED | (STATED if is_stated else 0)
     entry.due = due
 

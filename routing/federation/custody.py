@@ -26,16 +26,16 @@ So of each topic one is offered to it again now and then, and two more for each 
 room soon has them all, and one without is asked for little.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from routing.decisions import Record
 from routing.delivery import Deliveries
 from routing.federation.forwarding import Forwarding, want_of
 from routing.federation.interest import Interest
 from routing.federation.peer import Peer
-from routing.federation.ways_of_one import WaysOfOne
+from routing.federation.ways_of_one import Prospect, WaysOfOne
 from routing.lifecycle import Lifecycle
 from routing.link.codec import are_hops
 from routing.names import parse_address
@@ -54,18 +54,6 @@ HOPS_AT_ONCE_MAX: Final = 500
 
 WAIT_MINUTES_MAX: Final = 1_440
 """For which it rests, at most, before it goes on though nothing has changed."""
-
-
-class Prospect(NamedTuple):
-    """What other sites have for the messages of a topic, as far as it decides whether one goes or waits.
-
-    Attributes:
-        distances: by peer, links from it to the nearest site to which a message may go.
-        is_attended: news says that somebody is attached there: a message may go back, see `WaysOfOne.keeps`.
-    """
-
-    distances: Mapping[str, int]
-    is_attended: bool = False
 
 
 class Custody:
@@ -111,13 +99,10 @@ class Custody:
             return False
         depth = onward(copy.depth)
         prospect = self.prospect(entry.topic)
-        distances, is_usual = prospect.distances, True
-        if distances and depth is not None and not any(within(each, depth) for each in distances.values()):
-            distances, is_usual = self._distances_to_left(entry.topic), False
-        peer = self._nearest(copy, depth, distances, again=again)
+        peer = self._nearest(copy, depth, prospect.within(depth), again=again)
         if depth is None or peer is None:
             topic = entry.topic.name
-            is_same = is_usual and self.waiting.get(topic, prospect) == prospect
+            is_same = self.waiting.get(topic, prospect) == prospect
             self.waiting[topic] = prospect if is_same else None
             return False
         if not entry.flags & GUARANTEED:
@@ -184,14 +169,12 @@ class Custody:
         more = self._crossing(copy, peer) - CROSSINGS_MAX
         return min(2 ** (more - 1), WAIT_MINUTES_MAX) if more > 0 else 0
 
-    def _distances_to_left(self, topic: Topic) -> Mapping[str, int]:
-        return {} if topic.is_system else self._ways.distances_to_left(topic)
-
     def prospect(self, topic: Topic) -> Prospect:
         """Where messages of a topic may go now, or to the site of its account."""
         if topic.is_system:
-            return Prospect(self._interest.distances(want_of(topic, "ONE")))
-        return Prospect(self._ways.distances(topic), self._ways.is_attended_elsewhere(topic))
+            distances = self._interest.distances(want_of(topic, "ONE"))
+            return Prospect(distances, distances)
+        return self._ways.prospect(topic)
 
     def acknowledged(self, copy: Copy, peer: str, answered: Answered, now: float) -> None:
         """Take a peer's answer to a handover: end the copy, which is the peer's now, or offer it again."""
@@ -300,14 +283,14 @@ class Custody:
 
     def reached(self, server: str) -> None:
         """Hand over what waits here for the accounts of a server that can be reached now."""
-        for name in self.accounts_of(server):
+        for name in self.accounts_of((server,)):
             self.pull(name)
 
-    def accounts_of(self, server: str) -> list[str]:
-        """The topics of accounts of a server that messages are held for."""
+    def accounts_of(self, servers: Collection[str]) -> list[str]:
+        """The topics of accounts of these servers that messages are held for."""
         found = []
         for name in self._state.crossing.by_topic:
-            topic = self._state.topics.get(name) if name.endswith(server) else None
-            if topic is not None and topic.is_system and parse_address(name).server == server:
+            topic = self._state.topics.get(name)
+            if topic is not None and topic.is_system and parse_address(name).server in servers:
                 found.append(name)
         return found

@@ -132,6 +132,7 @@ class Federation:
             self.own_wants,
             spreading.still_says,
             spreading.tells_attached,
+            self.known_wants.tells,
         )
         self.outlook = Outlook(
             state.server,

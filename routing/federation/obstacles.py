@@ -38,7 +38,7 @@ WORDS: Final[Mapping[Obstacle, str]] = {
     "down-untold": "the link is down{}, and has not been up: what is wanted there is not known",
     "untold": "the link has just come up: what is wanted there is not known yet",
     "unwanted": "nobody there wants it",
-    "unattended": "nobody who wants it there is attached",
+    "unattended": "nobody who wants it there is known to be attached",
     "barred": "topic rules or depth_max of a link keep it from who wants it there",
     "no-way": "no way to it is known there",
     "nearer": "{} is as near or nearer",

@@ -106,13 +106,15 @@ class Outlook:
         one = want[0] != "ALL"
         wanted = distances = self.distances(want)
         if want[0] == "ONE":
-            distances = self._ways_of_one.distances(self._matching.find(want[1]))
+            distances = self._ways_of_one.prospect(self._matching.find(want[1])).within(onward(depth))
         found = []
         for name, peer in sorted(self.peers.items()):
             distance = 0 if peer.rules.flood and not one else distances.get(name)
             obstacle = _obstacle(peer, want, distance, onward(depth), hops)
             if obstacle == "unwanted":
-                obstacle = "unattended" if name in wanted else self._why_unwanted(peer, want)
+                obstacle = self._why_unwanted(peer, want)
+                if name in wanted:
+                    obstacle = "unattended" if peer.up else "down"
             detail = str(distance + 1) if obstacle == "far" and distance is not None else ""
             found.append(Way(name, None if obstacle else onward(depth), obstacle, detail))
         return _nearest(found, distances) if one else found

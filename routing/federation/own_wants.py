@@ -38,10 +38,10 @@ class OwnWants:
         before = self._wants_of.pop(target, set())
         if wants:
             self._wants_of[target] = wants
-        for want in wants - before:
+        for want in sorted(wants - before):
             self._count[want] += 1
             self._set(want, True)
-        for want in before - wants:
+        for want in sorted(before - wants):
             self._count[want] -= 1
             if not self._count[want]:
                 del self._count[want]

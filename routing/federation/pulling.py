@@ -55,7 +55,7 @@ class Pulling:
                 elif (peer := self._forwarding.peers.get(way)) is not None:
                     self._destinations.pull(peer, topic)
 
-    def told_anew(self, changes: Iterable[InterestChange], *, whole: bool) -> None:
+    def told_anew(self, changes: Collection[InterestChange], *, whole: bool) -> None:
         """Look again at what waits for what a peer has told of, all of it, or these changes.
 
         What it has taken back, or is further from, may have kept a message from another way.
@@ -64,13 +64,11 @@ class Pulling:
             self._look_at_waiting()
             return
         for change in changes:
-            topics: list[str] = []
-            if change.kind == "ONE":
-                topics = self._held(change.name)
-            elif change.kind == "SERVER":
-                topics = self._custody.accounts_of(change.name)
-            for topic in topics:
+            for topic in self._held(change.name) if change.kind == "ONE" else ():
                 self._pull_one(topic)
+        servers = {change.name for change in changes if change.kind == "SERVER"}
+        for topic in self._custody.accounts_of(servers) if servers else ():
+            self._pull_one(topic)
 
     def said(self, changed: Iterable[Said]) -> None:
         """Send what was kept until news of this site says of these wants what is so."""

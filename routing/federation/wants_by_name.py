@@ -102,9 +102,9 @@ class WantsByName:
 
     def change(self, site: str, was: set[SaidOfName], now: set[SaidOfName]) -> None:
         """A site says this now of some names, and said that before."""
-        for kind, name, peer in was - now:
+        for kind, name, peer in sorted(was - now):
             self._leave(site, kind, name, peer)
-        for kind, name, peer in now - was:
+        for kind, name, peer in sorted(now - was):
             self._enter(site, kind, name, peer)
 
     def forget(self, site: str) -> None:

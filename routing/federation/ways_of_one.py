@@ -10,9 +10,9 @@ A durable subscription takes what comes while nobody is attached to it: what is 
 due to nobody else. But nothing is done with it. So a message rests with one, and goes on when news says of
 another site that somebody is attached there. What peers tell besides news, as those of an earlier version,
 does not say whether anybody is, and counts as if somebody was: but not so much that a message goes back for
-it from a site that takes it, or two would each send it to the other; and only where it is nearer than what
-news and this site itself know of. For that may be what is told, by another way or in a circle, and a message
-would go round for it.
+it from a site that takes it, or two would each send it to the other; and, but for what a peer that says no
+news of itself wants itself, only where it is nearer than what news and this site itself know of. For that may
+be what is told, by another way or in a circle, and a message would go round for it.
 
 A site that does not say itself to what somebody is attached goes by what is wanted alone, as those of an
 earlier version: others take it for one where somebody always is.
@@ -20,14 +20,37 @@ earlier version: others take it for one where somebody always is.
 
 import math
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from routing.federation.interest import Interest
 from routing.federation.nearest import NearestByNews
 from routing.federation.own_wants import OwnWants
 from routing.federation.peer import Peer
 from routing.matching import Matching
+from routing.peering.copies import within
 from routing.peering.wants import Want
 from routing.subscription import Topic
+
+
+class Prospect(NamedTuple):
+    """Where the messages of a topic may go now: all that it depends on whether one goes or waits.
+
+    Attributes:
+        distances: by peer, links from it to the nearest site where somebody is attached that can be reached;
+            where nobody is, those to the left.
+        to_left: the same for one that is to come to nobody who is attached.
+        is_attended: news says that somebody is attached there: a message may go back, see `WaysOfOne.keeps`.
+    """
+
+    distances: Mapping[str, int]
+    to_left: Mapping[str, int]
+    is_attended: bool = False
+
+    def within(self, depth: int | None) -> Mapping[str, int]:
+        """Those that one goes by which has so much depth at the next site; None where it may not go there."""
+        if depth is None or any(within(distance, depth) for distance in self.distances.values()):
+            return self.distances
+        return self.to_left
 
 
 class WaysOfOne:
@@ -36,6 +59,7 @@ class WaysOfOne:
     Args:
         still_says: whether news of this site brings messages of a topic here by what is not so any more.
         tells_attached: whether news of this site says to what somebody is attached.
+        says_wants: whether news of a site says what it wants.
     """
 
     def __init__(
@@ -47,6 +71,7 @@ class WaysOfOne:
         own_wants: OwnWants,
         still_says: Callable[[str], bool],
         tells_attached: Callable[[], bool],
+        says_wants: Callable[[str], bool],
     ) -> None:
         self._peers = peers
         self._matching = matching
@@ -55,21 +80,21 @@ class WaysOfOne:
         self._own_wants = own_wants
         self._still_says = still_says
         self._tells_attached = tells_attached
+        self._says_wants = says_wants
 
-    def distances(self, topic: Topic) -> Mapping[str, int]:
-        """By peer, links from it to the nearest site to which a message may go that nobody here can take."""
+    def prospect(self, topic: Topic) -> Prospect:
+        """Where a message may go that nobody here can take."""
+        to_left = self._to_left(topic)
         if self._tells_attached() and (attached := self._to_attached(topic)):
-            return attached
-        return self.distances_to_left(topic)
+            return Prospect(attached, to_left, self._is_attended_elsewhere(topic))
+        return Prospect(to_left, to_left)
 
-    def distances_to_left(self, topic: Topic) -> Mapping[str, int]:
-        """The same of one that is to come to nobody who is attached, as none of them is within its depth."""
+    def _to_left(self, topic: Topic) -> Mapping[str, int]:
         if self._tells_attached() and self._matching.is_taken(topic, "ONE"):
             return {}
         return self._interest.distances(("ONE", topic.name))
 
-    def is_attended_elsewhere(self, topic: Topic) -> bool:
-        """Whether news says that somebody is attached where a message may go; see `keeps`."""
+    def _is_attended_elsewhere(self, topic: Topic) -> bool:
         return self._tells_attached() and bool(self._nearest.to_attached(topic.name))
 
     def _to_attached(self, topic: Topic) -> Mapping[str, int]:
@@ -82,7 +107,11 @@ class WaysOfOne:
         }
         if told:
             known = self._known_at(topic)
-            told = {name: distance for name, distance in told.items() if distance < known}
+            told = {
+                name: distance
+                for name, distance in told.items()
+                if distance < known or (not distance and not self._says_wants(name))
+            }
         return self._interest.with_told(want, self._nearest.to_attached(topic.name), told)
 
     def _known_at(self, topic: Topic) -> float:
@@ -90,9 +119,8 @@ class WaysOfOne:
 
         One of this site comes back to a peer by another, as no peer tells who has told it.
         """
-        if self._matching.is_taken(topic, "ONE"):
-            return 2
-        return min(self._nearest.distances(("ONE", topic.name)).values(), default=math.inf)
+        known = min(self._nearest.distances(("ONE", topic.name)).values(), default=math.inf)
+        return min(known, 2) if self._matching.is_taken(topic, "ONE") else known
 
     def keeps(self, topic: Topic) -> bool:
         """Whether a site holds on to a message that a peer has had before: another such site may be there."""
@@ -100,4 +128,4 @@ class WaysOfOne:
             return True
         if not self._matching.is_taken(topic, "ONE"):
             return False
-        return not self.is_attended_elsewhere(topic)
+        return not self._is_attended_elsewhere(topic)

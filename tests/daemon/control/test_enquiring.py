@@ -272,7 +272,7 @@ class TestTrace:
     async def test_a_message_of_mode_one_goes_past_a_subscription_that_nobody_is_attached_to(
         self, tmp_path: Path
     ) -> None:
-        unattended = "nobody who wants it there is attached"
+        unattended = "nobody who wants it there is known to be attached"
         async with sites(tmp_path, CHAIN, **dict.fromkeys(CHAIN, TELLS_ATTACHED)) as running:
             for name in ("alpha", "gamma"):
                 client = await running[name].client("worker")

@@ -28,7 +28,7 @@ MUTATIONS: Final = [
     Mutation(
         name="a subscription that nobody is attached to passes for one that is merely busy",
         file=WAYS,
-        old="        return not self.is_attended_elsewhere(topic)\n",
+        old="        return not self._is_attended_elsewhere(topic)\n",
         new="        return True\n",
         tests=(
             f"{TESTS}::test_one_that_rests_with_a_subscription_that_nobody_is_attached_to_goes_to_who_is_there",
@@ -61,9 +61,9 @@ MUTATIONS: Final = [
     ),
     Mutation(
         name="what rests is not looked at again when somebody comes who is no nearer than a peer has told",
-        file="routing/federation/custody.py",
-        old="Prospect(self._ways.distances(topic), self._ways.is_attended_elsewhere(topic))",
-        new="Prospect(self._ways.distances(topic))",
+        file=WAYS,
+        old="return Prospect(attached, to_left, self._is_attended_elsewhere(topic))",
+        new="return Prospect(attached, to_left)",
         tests=(f"{TESTS}::test_one_that_rests_goes_back_by_a_peer_of_an_earlier_version_to_who_comes", DRAWN),
         seed=7500059,
         profile="ways",
@@ -87,9 +87,23 @@ MUTATIONS: Final = [
     Mutation(
         name="what is told on in a circle passes for somebody who is attached",
         file=WAYS,
-        old="for name, distance in told.items() if distance < known}",
-        new="for name, distance in told.items()}",
+        old="if distance < known or (not distance and not self._says_wants(name))",
+        new="if True",
         tests=(f"{TESTS}::test_what_is_told_on_in_a_circle_passes_for_nobody_who_is_attached",),
+    ),
+    Mutation(
+        name="a worker of an earlier version waits behind a subscription that is as near",
+        file=WAYS,
+        old="if distance < known or (not distance and not self._says_wants(name))",
+        new="if distance < known",
+        tests=(f"{TESTS}::test_a_worker_at_a_peer_of_an_earlier_version_goes_before_a_subscription_as_near",),
+    ),
+    Mutation(
+        name="what is told on passes for somebody who is attached at a site that takes it itself",
+        file=WAYS,
+        old="return min(known, 2) if",
+        new="return 2 if",
+        tests=(f"{TESTS}::test_what_is_told_on_takes_no_job_from_where_it_was_published",),
     ),
     Mutation(
         name="a site that does not say who is attached goes by that itself",
@@ -191,9 +205,23 @@ MUTATIONS: Final = [
     Mutation(
         name="who is asked where a job goes says so of all that is wanted",
         file="routing/federation/outlook.py",
-        old="            distances = self._ways_of_one.distances(",
-        new="            self._ways_of_one.distances(",
+        old="            distances = self._ways_of_one.prospect(",
+        new="            self._ways_of_one.prospect(",
         tests=(f"{TESTS}::test_who_is_asked_where_it_goes_says_so",),
+    ),
+    Mutation(
+        name="who is asked where a job goes says so whatever its depth",
+        file="routing/federation/outlook.py",
+        old=".within(onward(depth))\n",
+        new=".distances\n",
+        tests=(f"{TESTS}::test_who_is_asked_where_a_job_of_little_depth_goes_says_so",),
+    ),
+    Mutation(
+        name="of a job that waits for a link it is said that nobody there is attached",
+        file="routing/federation/outlook.py",
+        old='"unattended" if peer.up else "down"',
+        new='"unattended"',
+        tests=(f"{TESTS}::test_who_is_asked_says_of_a_link_that_is_down_that_it_is",),
     ),
     Mutation(
         name="a trace ends at a subscription that nobody is attached to",

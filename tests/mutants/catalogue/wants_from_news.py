@@ -204,9 +204,9 @@ MUTATIONS: Final = [
     ),
     Mutation(
         name="who is attached beyond its depth keeps a message from who is within it",
-        file="routing/federation/custody.py",
-        old="            distances, is_usual = self._distances_to_left(entry.topic), False\n",
-        new="            pass\n",
+        file="routing/federation/ways_of_one.py",
+        old="        return self.to_left\n",
+        new="        return self.distances\n",
         tests=(
             f"{ATTACHED}::test_one_goes_to_a_subscription_within_its_depth_if_nobody_there_is_attached",
             DRAWN,
@@ -214,9 +214,9 @@ MUTATIONS: Final = [
     ),
     Mutation(
         name="what waits as its depth is spent before who is attached is not looked at again",
-        file="routing/federation/custody.py",
-        old="is_same = is_usual and self.waiting",
-        new="is_same = self.waiting",
+        file="routing/federation/pulling.py",
+        old="if waiting[topic] != self._custody.prospect(found):",
+        new="if (waiting[topic] or ((),))[0] != self._custody.prospect(found)[0]:",
         tests=(f"{ATTACHED}::test_one_goes_to_a_subscription_within_its_depth_once_a_way_is_up",),
     ),
     Mutation(

@@ -416,6 +416,29 @@ def test_what_is_told_on_in_a_circle_passes_for_nobody_who_is_attached(seed: int
 
 
 @SEEDS
+def test_a_worker_at_a_peer_of_an_earlier_version_goes_before_a_subscription_as_near(seed: int) -> None:
+    """What a peer that says no news tells to be there can be nothing that news knows of."""
+    sites = begun({("alpha", "old"), ("alpha", "night")}, seed, old=("old",))
+    left(sites, "night")
+    sites.subscribe("old")
+    after(sites)
+    publish_for_one(sites, "alpha")
+    after(sites)
+    assert sites.delivered == {("old", "m"): 1}
+
+
+@SEEDS
+def test_what_is_told_on_takes_no_job_from_where_it_was_published(seed: int) -> None:
+    sites = begun({("alpha", "night"), ("alpha", "older"), ("night", "older")}, seed, older=("older",))
+    left(sites, "alpha")
+    left(sites, "night")
+    after(sites)
+    publish_for_one(sites, "alpha")
+    after(sites)
+    assert (where(sites), sites.transfers) == (["alpha"], 0)
+
+
+@SEEDS
 def test_what_a_peer_tells_of_what_may_not_go_there_keeps_no_job_from_who_has_left(seed: int) -> None:
     sites = RouterFederation(
         LINE, seed, older=("alpha",), rules={("beta", "alpha"): PeerRules(allow_out=("other",))}
@@ -454,7 +477,7 @@ def test_who_is_asked_where_it_goes_says_so() -> None:
     left(sites, "alpha")
     left(sites, "gamma")
     after(sites)
-    unattended = "nobody who wants it there is attached"
+    unattended = "nobody who wants it there is known to be attached"
     assert ways(sites, "beta") == {
         "alpha": "",
         "delta": "nobody there wants it",
@@ -468,9 +491,32 @@ def test_who_is_asked_where_it_goes_says_so() -> None:
     assert ways(sites, "gamma") == {"beta": unattended}
 
 
-def ways(sites: RouterFederation, site: str) -> dict[str, str]:
+def test_who_is_asked_where_a_job_of_little_depth_goes_says_so() -> None:
+    sites = begun({*LINE, ("gamma", "delta")})
+    left(sites, "alpha")
+    sites.subscribe("delta")
+    after(sites)
+    far = "who wants it there is 2 links away, further than its Depth"
+    assert ways(sites, "beta", 1) == {"alpha": "", "gamma": far}
+    assert ways(sites, "beta", 2) == {
+        "alpha": "nobody who wants it there is known to be attached",
+        "gamma": "",
+    }
+
+
+def test_who_is_asked_says_of_a_link_that_is_down_that_it_is() -> None:
+    sites = begun({*LINE, ("beta", "old")}, old=("old",))
+    sites.subscribe("gamma")
+    sites.subscribe("old")
+    after(sites)
+    sites.cut("beta", "old")
+    after(sites)
+    assert ways(sites, "beta") == {"alpha": "nobody there wants it", "gamma": "", "old": "the link is down"}
+
+
+def ways(sites: RouterFederation, site: str, depth: int = -1) -> dict[str, str]:
     """Why a message that is published at a site does not go to each peer; "" where it does."""
-    return {way.peer: way.why for way in sites.routers[site].federation.outlook.ways("t", "ONE", -1, ())}
+    return {way.peer: way.why for way in sites.routers[site].federation.outlook.ways("t", "ONE", depth, ())}
 
 
 # -- any graph ---------------------------------------------------------------------------------------
