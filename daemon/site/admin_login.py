@@ -45,7 +45,7 @@ def keep_password(directory: Path, settings: Settings, account: str, password: s
         if account != ADMIN or not address:
             return False
         private_files.make_directory(path.parent)
-    except msgspec.DecodeError:  # whatever it is, it is not what a site was made with
+    except (msgspec.DecodeError, UnicodeDecodeError):  # whatever it is, it is not what a site was made with
         return False
     else:
         if login.account != account:

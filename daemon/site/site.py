@@ -118,7 +118,7 @@ class RunningSite:
             is_kept = keep_password(self._config.parent, self.settings, account, password)
         except OSError as error:
             return (
-                f"{LOGIN}, with which commands on its machine log in, has the password of before, as the site"
+                f"{LOGIN}, with which commands on its machine log in, may lack the password, as the site"
                 f" cannot write it ({because(error)}); `smqpd account passwd {account}` there puts it in"
             )
         return f"{LOGIN} has it, for commands on its machine" if is_kept else ""

@@ -138,6 +138,8 @@ async def delete(request: Request) -> None:
         if (subscriber := request.service.clients.get(subscription.jid)) is not None:
             subscriber.leave(subscription)
         request.service.registry.remove(subscription.jid, node)
+    for jid in record.requests:
+        request.service.registry.remove_pending(jid, node)
     # a large node takes a while; its subscribers get nothing of it any more
     await request.client.ask(request.client.session.delete_topic, node)
     await request.answer()

@@ -112,10 +112,18 @@ async def test_the_login_of_the_machine_goes_with_a_password_that_is_changed_on_
         monkeypatch.setattr("daemon.site.site.keep_password", refuse)
         changed = await site.operations.set_password("admin", "", by)
         assert await site.authenticate("admin", changed.made, "192.0.2.1") == Identity("admin")
-        assert (
-            "has the password of before, as the site cannot write it (Read-only file system)" in changed.login
-        )
+        assert "may lack the password, as the site cannot write it (Read-only file system)" in changed.login
         assert 'password = "another"\n' in login.read_text()
+
+
+async def test_a_login_file_that_cannot_be_read_keeps_no_password_from_who_changes_it(tmp_path: Path) -> None:
+    by, login = Actor(name="admin", via="web"), tmp_path / "site" / "keys" / "admin.toml"
+    async with running(tmp_path / "site") as site:
+        login.write_bytes(b'account = "\xff"\n')
+        changed = await site.operations.set_password("admin", "", by)
+        assert changed.made
+        assert changed.login == ""
+        assert login.read_bytes() == b'account = "\xff"\n'
 
 
 async def test_the_log_says_that_a_token_is_another(

@@ -282,3 +282,14 @@ async def test_a_node_without_subscriptions_is_read(tmp_path: Path) -> None:
         answer = await one.iq("set", subscribe(one.jid, None, NODE))
         assert error_of(answer) == ("cancel", "not-allowed")
         assert [item.get("id") for item in (await items(one)).iter(f"{{{PUBSUB}}}item")] == ["item"]
+
+
+async def test_nobody_waits_for_the_owners_of_a_node_that_is_deleted(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, service, _):
+        owner, one = ada(server), reader(server)
+        await create(owner, NODE, **PLAIN, **{"pubsub#access_model": "authorize"})
+        await one.iq("set", subscribe(one.jid, None, NODE))
+        assert service.registry.pending() == [NODE]
+        text = pubsub(f"<delete node='{NODE}'/>", "#owner")
+        assert (await owner.iq("set", text)).get("type") == "result"
+        assert service.registry.pending() == []
