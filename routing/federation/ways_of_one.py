@@ -84,43 +84,39 @@ class WaysOfOne:
 
     def prospect(self, topic: Topic) -> Prospect:
         """Where a message may go that nobody here can take."""
-        to_left = self._to_left(topic)
-        if self._tells_attached() and (attached := self._to_attached(topic)):
-            return Prospect(attached, to_left, self._is_attended_elsewhere(topic))
-        return Prospect(to_left, to_left)
-
-    def _to_left(self, topic: Topic) -> Mapping[str, int]:
-        if self._tells_attached() and self._matching.is_taken(topic, "ONE"):
-            return {}
-        return self._interest.distances(("ONE", topic.name))
-
-    def _is_attended_elsewhere(self, topic: Topic) -> bool:
-        return self._tells_attached() and bool(self._nearest.to_attached(topic.name))
-
-    def _to_attached(self, topic: Topic) -> Mapping[str, int]:
-        """Distances to sites where somebody is attached; empty where none of them can be reached now."""
         want: Want = ("ONE", topic.name)
+        if not self._tells_attached():
+            distances = self._interest.distances(want)
+            return Prospect(distances, distances)
+        is_taken = self._matching.is_taken(topic, "ONE")
+        to_left = {} if is_taken else self._interest.distances(want)
+        by_news = self._nearest.to_attached(topic.name)
+        to_attached = self._interest.with_told(want, by_news, self._told_of_attached(want, is_taken=is_taken))
+        return Prospect(to_attached or to_left, to_left, bool(by_news))
+
+    def _told_of_attached(self, want: Want, *, is_taken: bool) -> Mapping[str, int]:
+        """What peers that can be used tell besides news, where it counts as if somebody was attached."""
         told = {
             name: distance
             for name, distance in self._interest.told(want).items()
             if name in self._peers and self._peers[name].may_go_now(want)
         }
         if told:
-            known = self._known_at(topic)
+            known = self._known_at(want, is_taken=is_taken)
             told = {
                 name: distance
                 for name, distance in told.items()
                 if distance < known or (not distance and not self._says_wants(name))
             }
-        return self._interest.with_told(want, self._nearest.to_attached(topic.name), told)
+        return told
 
-    def _known_at(self, topic: Topic) -> float:
+    def _known_at(self, want: Want, *, is_taken: bool) -> float:
         """The least distance at which peers may tell of a want that this site has, or that news knows of.
 
         One of this site comes back to a peer by another, as no peer tells who has told it.
         """
-        known = min(self._nearest.distances(("ONE", topic.name)).values(), default=math.inf)
-        return min(known, 2) if self._matching.is_taken(topic, "ONE") else known
+        known = min(self._nearest.distances(want).values(), default=math.inf)
+        return min(known, 2) if is_taken else known
 
     def keeps(self, topic: Topic) -> bool:
         """Whether a site holds on to a message that a peer has had before: another such site may be there."""
@@ -128,4 +124,4 @@ class WaysOfOne:
             return True
         if not self._matching.is_taken(topic, "ONE"):
             return False
-        return not self._is_attended_elsewhere(topic)
+        return not (self._tells_attached() and self._nearest.to_attached(topic.name))

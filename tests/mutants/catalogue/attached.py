@@ -19,8 +19,8 @@ MUTATIONS: Final = [
     Mutation(
         name="a job goes by what is wanted, whoever is attached",
         file=WAYS,
-        old="if self._tells_attached() and (attached := self._to_attached(topic)):",
-        new="if attached := {}:",
+        old="Prospect(to_attached or to_left, to_left, bool(by_news))",
+        new="Prospect(to_left, to_left, bool(by_news))",
         tests=(f"{TESTS}::test_one_goes_past_a_subscription_that_nobody_is_attached_to",),
         seed=0,
         profile="ways",
@@ -28,7 +28,7 @@ MUTATIONS: Final = [
     Mutation(
         name="a subscription that nobody is attached to passes for one that is merely busy",
         file=WAYS,
-        old="        return not self._is_attended_elsewhere(topic)\n",
+        old="        return not (self._tells_attached() and self._nearest.to_attached(topic.name))\n",
         new="        return True\n",
         tests=(
             f"{TESTS}::test_one_that_rests_with_a_subscription_that_nobody_is_attached_to_goes_to_who_is_there",
@@ -38,8 +38,8 @@ MUTATIONS: Final = [
     Mutation(
         name="a job goes from one subscription that nobody is attached to to another",
         file=WAYS,
-        old='if self._tells_attached() and self._matching.is_taken(topic, "ONE"):',
-        new="if False:",
+        old="to_left = {} if is_taken else",
+        new="to_left = {} if False else",
         tests=(
             f"{TESTS}::test_one_rests_where_it_was_published_if_that_takes_it_and_nobody_is_there",
             f"{TESTS}::test_one_stays_with_who_is_busy_and_does_not_go_to_where_nobody_is",
@@ -55,15 +55,15 @@ MUTATIONS: Final = [
     Mutation(
         name="a job goes back for what peers tell besides news",
         file=WAYS,
-        old="self._tells_attached() and bool(self._nearest.to_attached(",
-        new="self._tells_attached() and bool(self._to_attached(",
+        old="return not (self._tells_attached() and self._nearest.to_attached(topic.name))",
+        new="return not self.prospect(topic).distances",
         tests=(f"{TESTS}::test_among_sites_of_an_earlier_version_one_rests_and_is_not_lost",),
     ),
     Mutation(
         name="what rests is not looked at again when somebody comes who is no nearer than a peer has told",
         file=WAYS,
-        old="return Prospect(attached, to_left, self._is_attended_elsewhere(topic))",
-        new="return Prospect(attached, to_left)",
+        old="Prospect(to_attached or to_left, to_left, bool(by_news))",
+        new="Prospect(to_attached or to_left, to_left)",
         tests=(f"{TESTS}::test_one_that_rests_goes_back_by_a_peer_of_an_earlier_version_to_who_comes", DRAWN),
         seed=7500059,
         profile="ways",
