@@ -1,5 +1,6 @@
 """What sites of a `RouterFederation` want, how far off they believe it to be, and whose word they take."""
 
+from routing.federation.known_wants import KnownWants
 from routing.peering.wants import Want
 from tests.support.sites import IN_NEWS, RouterFederation
 
@@ -27,6 +28,12 @@ def unsubscribe(sites: RouterFederation, site: str, topic: str = "t", channel: s
     router.subscribing.unsubscribe(sites.now, sites.consumer(site, channel), topic, "", None)
     router.timing.tick(sites.now)
     sites.take(site)
+
+
+def wanting(wants: KnownWants, topic: str, mode: str = "ALL") -> set[str] | None:
+    """None where it is not known of some site whether it does."""
+    found = wants.wanting(mode, topic)  # type: ignore[arg-type] # a mode
+    return None if wants.unsure(topic) else set(found)
 
 
 def distances(sites: RouterFederation, site: str, want: Want = ("ALL", "t")) -> dict[str, int]:

@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.mutation import Mutation
 
 TESTS: Final = "tests/routing/federation/test_ways_to_attached.py"
+TOLD: Final = "tests/routing/federation/test_ways_to_attached_told.py"
 IN_NEWS: Final = "tests/routing/federation/test_attached_in_news.py"
 DRAWN: Final = "tests/routing/federation/test_jobs_drawn.py"
 ASKING: Final = "tests/daemon/control/test_enquiring.py"
@@ -57,14 +58,14 @@ MUTATIONS: Final = [
         file=WAYS,
         old="return not (self._tells_attached() and self._nearest.to_attached(topic.name))",
         new="return not self.prospect(topic).distances",
-        tests=(f"{TESTS}::test_among_sites_of_an_earlier_version_one_rests_and_is_not_lost",),
+        tests=(f"{TOLD}::test_among_sites_of_an_earlier_version_one_rests_and_is_not_lost",),
     ),
     Mutation(
         name="what rests is not looked at again when somebody comes who is no nearer than a peer has told",
         file=WAYS,
         old="Prospect(to_attached or to_left, to_left, bool(by_news))",
         new="Prospect(to_attached or to_left, to_left)",
-        tests=(f"{TESTS}::test_one_that_rests_goes_back_by_a_peer_of_an_earlier_version_to_who_comes", DRAWN),
+        tests=(f"{TOLD}::test_one_that_rests_goes_back_by_a_peer_of_an_earlier_version_to_who_comes", DRAWN),
         seed=7500059,
         profile="ways",
     ),
@@ -73,44 +74,42 @@ MUTATIONS: Final = [
         file=WAYS,
         old="self._peers[name].may_go_now(want)",
         new="self._peers[name].up",
-        tests=(f"{TESTS}::test_what_a_peer_tells_of_what_may_not_go_there_keeps_no_job_from_who_has_left",),
+        tests=(f"{TOLD}::test_what_a_peer_tells_of_what_may_not_go_there_keeps_no_job_from_who_has_left",),
     ),
     Mutation(
         name="what waits is not looked at again when a peer takes back what it has told",
         file="routing/federation/wanting.py",
         old="        self._pulling.told_anew(changes, whole=whole)\n",
         new="",
-        tests=(
-            f"{TESTS}::test_one_that_a_peer_would_not_have_goes_to_who_has_left_once_the_peer_wants_none",
-        ),
+        tests=(f"{TOLD}::test_one_that_a_peer_would_not_have_goes_to_who_has_left_once_the_peer_wants_none",),
     ),
     Mutation(
         name="what is told on in a circle passes for somebody who is attached",
         file=WAYS,
         old="if distance < known or (not distance and not self._says_wants(name))",
         new="if True",
-        tests=(f"{TESTS}::test_what_is_told_on_in_a_circle_passes_for_nobody_who_is_attached",),
+        tests=(f"{TOLD}::test_what_is_told_on_in_a_circle_passes_for_nobody_who_is_attached",),
     ),
     Mutation(
         name="a worker of an earlier version waits behind a subscription that is as near",
         file=WAYS,
         old="if distance < known or (not distance and not self._says_wants(name))",
         new="if distance < known",
-        tests=(f"{TESTS}::test_a_worker_at_a_peer_of_an_earlier_version_goes_before_a_subscription_as_near",),
+        tests=(f"{TOLD}::test_a_worker_at_a_peer_of_an_earlier_version_goes_before_a_subscription_as_near",),
     ),
     Mutation(
         name="what is told on passes for somebody who is attached at a site that takes it itself",
         file=WAYS,
         old="return min(known, 2) if",
         new="return 2 if",
-        tests=(f"{TESTS}::test_what_is_told_on_takes_no_job_from_where_it_was_published",),
+        tests=(f"{TOLD}::test_what_is_told_on_takes_no_job_from_where_it_was_published",),
     ),
     Mutation(
         name="a site that does not say who is attached goes by that itself",
         file="routing/federation/saying.py",
         old="return self.is_heard and ATTACHED in self._features",
         new="return True",
-        tests=(f"{TESTS}::test_among_sites_of_an_earlier_version_one_rests_and_is_not_lost",),
+        tests=(f"{TOLD}::test_among_sites_of_an_earlier_version_one_rests_and_is_not_lost",),
     ),
     Mutation(
         name="a site says of all that it wants that somebody is attached",

@@ -12,6 +12,7 @@ LIES = "tests/routing/federation/test_spreading_lies.py"
 SPREADING_WANTS = "tests/routing/federation/test_spreading_wants.py"
 FORGETTING = "tests/routing/federation/test_spreading_forgetting.py"
 WANTS_TESTS = "tests/routing/federation/test_known_wants.py"
+WANTS_OVER_LINKS = "tests/routing/federation/test_known_wants_over_links.py"
 NOTARY = "tests/daemon/link/test_notary.py"
 
 AS_BEFORE = "tests/routing/federation/test_wants_as_before.py"
@@ -247,14 +248,14 @@ MUTATIONS = [
         file=WANTS,
         old="if hash_of(bucket.hashes) != known.hashes.get(index):",
         new="if index not in known.hashes:",
-        tests=(WANTS_TESTS,),
+        tests=(WANTS_TESTS, WANTS_OVER_LINKS),
     ),
     Mutation(
         name="wants of earlier news count for later news",
         file=WANTS,
         old="return self.held.get(index) != self.hashes.get(index)",
         new="return index in self.hashes and index not in self.held",
-        tests=(WANTS_TESTS,),
+        tests=(WANTS_TESTS, WANTS_OVER_LINKS),
         seed=15,
     ),
     Mutation(
@@ -262,49 +263,49 @@ MUTATIONS = [
         file="routing/federation/news_peer.py",
         old="    if may_come == EVERYTHING:\n        return bucket\n",
         new="    return bucket\n",
-        tests=(WANTS_TESTS,),
+        tests=(WANTS_TESTS, WANTS_OVER_LINKS),
     ),
     Mutation(
         name="the salt of a leaf is the same at every site",
         file="routing/federation/own_leaves.py",
         old="key=self._secret[:64], ",
         new="",
-        tests=(WANTS_TESTS,),
+        tests=(WANTS_TESTS, WANTS_OVER_LINKS),
     ),
     Mutation(
         name="what is hidden by one way stays hidden where another tells it",
         file=WANTS,
         old="if not is_new and len(bucket.hidden) >= len(before.hidden):",
         new="if not is_new:",
-        tests=(WANTS_TESTS,),
+        tests=(WANTS_TESTS, WANTS_OVER_LINKS),
     ),
     Mutation(
         name="what one way told later is not told to those who have less",
         file=SPREADING,
         old='            if taken == "more":\n',
         new='            if taken == "never":\n',
-        tests=(WANTS_TESTS,),
+        tests=(WANTS_TESTS, WANTS_OVER_LINKS),
     ),
     Mutation(
         name="who wants a topic counts as known while wants are on their way",
         file=WANTS,
         old="return self._lacking[bucket_of(topic)].union(*self._lacking[TOPIC_BUCKETS:])",
         new="return set()",
-        tests=(WANTS_TESTS,),
+        tests=(WANTS_TESTS, WANTS_OVER_LINKS),
     ),
     Mutation(
         name="a bucket is told again to who has it",
         file="routing/federation/news_peer.py",
         old="            self._buckets.setdefault(site, {})[index] = hash\n",
         new="            pass\n",
-        tests=(WANTS_TESTS,),
+        tests=(WANTS_TESTS, WANTS_OVER_LINKS),
     ),
     Mutation(
         name="a want that goes and comes again is not told",
         file=TELLING,
         old="            link.note_gone(site, hashes)\n",
         new="            pass\n",
-        tests=(WANTS_TESTS,),
+        tests=(WANTS_TESTS, WANTS_OVER_LINKS),
     ),
     Mutation(
         name="wants that were missed are not asked for",
@@ -326,7 +327,7 @@ MUTATIONS = [
         file="routing/federation/wants_by_name.py",
         old="            self._leave(site, kind, name, peer)\n",
         new="            pass\n",
-        tests=(WANTS_TESTS,),
+        tests=(WANTS_TESTS, WANTS_OVER_LINKS),
         seed=0,
     ),
     Mutation(
@@ -334,21 +335,21 @@ MUTATIONS = [
         file=WANTS,
         old="return more <= 0 or count + more <= at_most",
         new="return count + more <= at_most",
-        tests=(WANTS_TESTS,),
+        tests=(WANTS_TESTS, WANTS_OVER_LINKS),
     ),
     Mutation(
         name="the patterns of one site shut out all others",
         file=WANTS,
         old="            and _fits(known.patterns, more_patterns, SITE_PATTERNS_MAX)\n",
         new="",
-        tests=(WANTS_TESTS,),
+        tests=(WANTS_TESTS, WANTS_OVER_LINKS),
     ),
     Mutation(
         name="of one site any number of wants is remembered",
         file=WANTS,
         old="            and _fits(known.weight, more, SITE_LEAVES_MAX)\n",
         new="",
-        tests=(WANTS_TESTS,),
+        tests=(WANTS_TESTS, WANTS_OVER_LINKS),
     ),
     Mutation(
         name="a peer may ask for all wants as often as it likes",
@@ -467,7 +468,7 @@ MUTATIONS = [
         file="routing/peering/leaves.py",
         old='WANTED.get(self.kind, WANTED["BOTH"])',
         new="WANTED.get(self.kind, ())",
-        tests=(WANTS_TESTS,),
+        tests=(WANTS_TESTS, WANTS_OVER_LINKS),
     ),
     Mutation(
         name="who asks says that it has what has changed since",
