@@ -94,6 +94,11 @@ def test_what_was_delayed_is_as_if_it_came_when_that_ends(mode: int, is_stated: 
         assert happen(entry, "settled") == (not is_stated and not due)
 
 
+def test_whoever_gives_back_what_has_expired_is_not_to_finish_it_any_more() -> None:
+    entry = copy(EXPIRED, 2)
+    assert [happen(entry, "returned"), happen(entry, "returned")] == [False, True]
+
+
 @pytest.mark.parametrize("happens", [copy_events.taken_back, copy_events.arrived_by_answer])
 def test_what_others_are_counted_besides_cannot_end_a_copy(happens: Callable[[Entry], None]) -> None:
     entry = copy(0, 2)
@@ -304,5 +309,5 @@ class Life(RuleBasedStateMachine):
 
 TestLife = Life.TestCase
 TestLife.settings = settings(
-    max_examples=examples(200), stateful_step_count=25, deadline=None, report_multiple_bugs=False
+    max_examples=examples(400), stateful_step_count=30, deadline=None, report_multiple_bugs=False
 )

@@ -312,7 +312,10 @@ MUTATIONS = [
         file="routing/copy_states.py",
         old='"returned": ("left", -1)',
         new='"returned": ("left", 0)',
-        tests=("tests/routing/test_lifecycle.py::TestLife",),
+        tests=(
+            "tests/routing/test_lifecycle.py::"
+            "test_whoever_gives_back_what_has_expired_is_not_to_finish_it_any_more",
+        ),
     ),
     Mutation(
         name="what has expired goes on to peers",

@@ -176,6 +176,13 @@ MUTATIONS: Final = [
     Mutation(
         name="ways to many lead over sites that say nothing of what they pass on",
         file="routing/federation/ways.py",
+        old="for other in links.neighbours[site] if site in links.said else ():",
+        new="for other in links.neighbours[site]:",
+        tests=(f"{TESTS}::test_one_does_not_go_where_a_site_in_between_knows_of_no_way",),
+    ),
+    Mutation(
+        name="ways to many, where a link has a bound, lead over sites that say nothing of what they pass on",
+        file="routing/federation/ways.py",
         old="for other in self.links.neighbours[site] if site in self.links.said else ():",
         new="for other in self.links.neighbours[site]:",
         tests=(f"{TESTS}::test_one_does_not_go_where_a_site_in_between_knows_of_no_way",),
@@ -351,8 +358,8 @@ MUTATIONS: Final = [
     Mutation(
         name="who tells earlier news passes for one that has the later",
         file="routing/federation/spreading.py",
-        old="others: Iterable[str] = (peer,)",
-        new="others: Iterable[str] = (peer,); self._refused.note_has(peer, site, (NEWS,))",
+        old="        site, were = said.site, ",
+        new="        self._refused.note_has(peer, said.site, (NEWS,))\n        site, were = said.site, ",
         tests=(f"{REFUSED}::test_who_tells_earlier_news_than_it_refuses_refuses_that_still",),
     ),
     Mutation(

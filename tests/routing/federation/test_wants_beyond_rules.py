@@ -233,15 +233,19 @@ def test_a_pattern_over_a_closed_link_sends_nothing_where_there_is_no_other_way(
     assert sites.transfers == 0
 
 
-@pytest.mark.parametrize("wants", [(("SERVER", "d"), ("ALL", "t")), (("ALL", "t"), ("SERVER", "d"))])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("is_account_first", [False, True])
 def test_a_site_is_in_reach_of_its_accounts_messages_where_it_is_not_of_others(
-    wants: tuple[Want, Want],
+    mode: DeliveryMode, *, is_account_first: bool
 ) -> None:
     sites = RouterFederation({("a", "b"), ("b", "c"), ("c", "d")}, rules={("c", "b"): NOBODY_BEYOND})
-    sites.subscribe("d", accepts="ALL")
+    sites.subscribe("d", accepts=mode)
     know_all(sites)
-    found = {want[0]: distances(sites, "a", want) for want in wants}
-    assert found == {"SERVER": {"b": 2}, "ALL": {}}
+    wants: list[Want] = [("SERVER", "d"), (mode, "t")]
+    found = {
+        want[0]: distances(sites, "a", want) for want in (wants if is_account_first else reversed(wants))
+    }
+    assert found == {"SERVER": {"b": 2}, mode: {}}
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -127,10 +127,13 @@ def test_nobody_who_is_as_near_hides_what_is_wanted_beyond_a_site_of_an_earlier_
 
 
 @pytest.mark.parametrize("more", [(), ("f", "g", "h")])
-def test_one_does_not_go_where_a_site_in_between_knows_of_no_way(more: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("depth_max", [-1, 9])
+def test_one_does_not_go_where_a_site_in_between_knows_of_no_way(
+    more: tuple[str, ...], depth_max: int
+) -> None:
     """The earlier b knows no patterns, and is not told of a topic that is not there yet."""
     links = {("a", "b"), ("b", "c"), ("a", "d"), ("d", "e"), ("e", "c"), *(("c", name) for name in more)}
-    sites = RouterFederation(links, old=("b",))
+    sites = RouterFederation(links, old=("b",), rules={("e", "d"): PeerRules(depth_max=depth_max)})
     know_all(sites)
     for name in ("c", *more):
         sites.subscribe(name, "t.#", accepts="ONE")

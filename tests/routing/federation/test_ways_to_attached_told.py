@@ -168,7 +168,7 @@ def test_what_a_peer_tells_of_what_may_not_go_there_keeps_no_job_from_who_has_le
 
 @SEEDS
 def test_one_that_a_peer_would_not_have_goes_to_who_has_left_once_the_peer_wants_none(seed: int) -> None:
-    sites = begun(LINE, seed, older=("alpha",))
+    sites = begun(LINE, seed, old=("alpha",))
     left(sites, "gamma")
     sites.subscribe("alpha", durable=False)
     after(sites)
