@@ -9,6 +9,7 @@ are doubled and reordered across connections.
 import math
 import random
 from collections import deque
+from collections.abc import Iterator
 from typing import Final
 
 import trio
@@ -78,6 +79,11 @@ class NetworkEnd(trio.abc.Stream):
     def is_open(self) -> bool:
         """Whether this end has neither closed nor noticed that the connection is gone."""
         return not (self._closed or self._broken)
+
+    @property
+    def all_come_at(self) -> float:
+        """When what is under way to this end has come, unless its path is blocked then; 0 for nothing."""
+        return self._chunks[-1][0] if self._chunks else 0.0
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """See `trio.abc.SendStream`."""
@@ -288,6 +294,16 @@ class SimulatedNetwork:
         for end in self._open_ends():
             if {end.own, end.peer} == {a, b}:
                 end.break_at(trio.current_time() + self.chance.choice((0.0, self.chance.random())))
+
+    def backed_off(self, for_s: float) -> Iterator[tuple[str, str]]:
+        """Pairs of sites with a connection on which something that is under way comes only after so long.
+
+        It was sent again and again while the path lost much, each time after twice as long, and all that was
+        sent since has to wait for it.
+        """
+        for end in self._open_ends():
+            if end.all_come_at > trio.current_time() + for_s:
+                yield min(end.own, end.peer), max(end.own, end.peer)
 
     def _open_ends(self) -> list[NetworkEnd]:
         self._ends = [end for end in self._ends if end.is_open or end.other.is_open]

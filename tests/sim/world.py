@@ -31,6 +31,9 @@ LOOK_EVERY_S: Final = 1.0
 NOTICED_WITHIN_S: Final = 60.0
 """What is lost: some probes fail, and links that were cut come back."""
 
+BACKED_OFF_S: Final = 2.0
+"""What is lost again and again comes after more than this: the link is down, and no probe has noticed."""
+
 ARRIVES_WITHIN_S: Final = 20.0
 """From then on, over ways that stayed up: less than the minute after which all copies are looked at anew."""
 
@@ -194,12 +197,15 @@ class World:
         yield from promises.overdue(self.ledger, self.sites, self.lost)
 
     def _unnoticed(self) -> Iterable[str]:
-        """Links that are up and lost, or down and not, by what their sites know."""
+        """Links that are up and lost, or down and not, by what their sites know; and those that are stuck."""
         for name, site in self.sites.items():
             for status in site.manager.status() if site.manager is not None else ():
                 pair = min(name, status.peer), max(name, status.peer)
                 if (status.state == "up") == bool(self.lost.intersection((*pair, pair))):
                     yield f"{name} with {status.peer}"
+        for pair in self.network.backed_off(BACKED_OFF_S):
+            if not self.lost.intersection((*pair, pair)):
+                yield " with ".join(pair)
 
     def _unsaid(self) -> Iterable[str]:
         """Sites with a link whose own news tells something else of their links than they know."""
