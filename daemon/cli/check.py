@@ -35,7 +35,7 @@ from daemon.operating.topics import TopicStatus
 from daemon.settings import ConfigError
 from daemon.site.examination import examine
 from daemon.terminal.failure import UNREACHABLE, Failure
-from daemon.terminal.figures import bytes_shown, duration_shown
+from daemon.terminal.figures import bytes_shown, counted, duration_shown
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
@@ -195,9 +195,8 @@ def site(
     ]
     if found.draining:
         problems.append(("CRITICAL", "it drains, and is about to stop"))
-    good = (
-        f"{found.server} runs for {duration_shown(found.up_s)}: {found.sessions} sessions, {found.held} held"
-    )
+    there = f"{counted(found.sessions, 'session')}, {found.held:,} held"
+    good = f"{found.server} runs for {duration_shown(found.up_s)}: {there}"
     values = [
         Measured(label="answer", value=took_s, unit="s"),
         Measured(label="held", value=found.held),
@@ -248,7 +247,7 @@ def links(
             values.append(Measured(label=f"{link.peer} round trip", value=link.round_trip_s, unit="s"))
         if link.lag_s is not None:
             values.append(Measured(label=f"{link.peer} lag", value=link.lag_s, unit="s"))
-    good = f"{len(wanted)} links are up" if wanted else "this site has no peers"
+    good = f"{counted(len(wanted), 'link')} up" if wanted else "this site has no peers"
     _conclude(as_json, problems, good, values)
 
 
@@ -292,7 +291,7 @@ def topic(
         Measured(label="sessions", value=attached),
         Measured(label="dead_letters", value=dead),
     ]
-    good = f"{name} holds {held} messages, the oldest {duration_shown(oldest_s)} old"
+    good = f"{name} holds {counted(held, 'message')}, the oldest {duration_shown(oldest_s)} old"
     _conclude(as_json, problems, f"nothing is known of {name}" if found is None else good, values)
 
 

@@ -12,6 +12,7 @@ from daemon.hops.examine import written
 from daemon.hops.reader import HopLogReader
 from daemon.settings import HOPS
 from daemon.terminal.failure import FAILED, Failure, because
+from daemon.terminal.figures import counted
 from daemon.terminal.output import Console, JsonOption
 from daemon.terminal.printable import printable
 
@@ -82,5 +83,5 @@ def _show(checked: HopsReport) -> None:
         return
     state = f"{checked.missing} are missing" if checked.missing else "none is missing"
     damaged = "; something is damaged" if checked.damage else ""
-    files = "1 file" if checked.files == 1 else f"{checked.files} files"
+    files = counted(checked.files, "file")
     console.print(f"Records {checked.first} to {checked.last} in {files}: {state}{damaged}.", soft_wrap=True)

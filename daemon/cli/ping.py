@@ -12,6 +12,7 @@ from daemon.control.client import Question
 from daemon.control.reports import Heard, Report
 from daemon.settings import Settings
 from daemon.terminal.failure import FAILED, INTERRUPTED, USAGE, Failure
+from daemon.terminal.figures import counted
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
@@ -123,7 +124,7 @@ def _line(probe: PingResult) -> str:
     if probe.round_trip_s is None:
         return printable(f"{probe.number:>4}  lost: {probe.why}")
     links = len(probe.hops) - 1
-    way = f"{links} link{'' if links == 1 else 's'}: {' > '.join(probe.hops)}"
+    way = f"{counted(links, 'link')}: {' > '.join(probe.hops)}"
     return printable(f"{probe.number:>4}  {probe.round_trip_s * 1000:8.2f} ms   {way}")
 
 

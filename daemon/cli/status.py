@@ -19,6 +19,7 @@ from daemon.store.reserve import RESERVE
 from daemon.terminal.failure import FAILED, UNREACHABLE, Failure, forbidden
 from daemon.terminal.figures import (
     bytes_shown,
+    counted,
     counts_shown,
     duration_shown,
     guaranteed_shown,
@@ -115,11 +116,11 @@ def about(site: Overview) -> list[str]:
         ("so far", counts_shown(site.totals, counters)),
         (
             "holds",
-            f"{site.held:,} messages{guaranteed_shown(site.held, site.held_guaranteed)},"
+            f"{counted(site.held, 'message')}{guaranteed_shown(site.held, site.held_guaranteed)},"
             f" {bytes_shown(site.held_bytes)}; topics: {site.topics:,},"
             f" subscriptions: {site.subscriptions:,}, dead letters: {site.dead_letters:,}",
         ),
-        ("sessions", f"{site.sessions:,} in {site.connections:,} connections"),
+        ("sessions", f"{site.sessions:,} in {counted(site.connections, 'connection')}"),
         (
             "uses",
             f"{bytes_shown(site.memory_bytes)} of memory, {bytes_shown(site.store_bytes)} of database,"

@@ -35,6 +35,7 @@ from daemon.terminal.failure import USAGE, Failure, tell
 from daemon.terminal.figures import (
     bytes_shown,
     count_shown,
+    counted,
     counts_shown,
     duration_shown,
     guaranteed_shown,
@@ -139,7 +140,7 @@ def remark_unknown(state_directory: Path, topic: str, *others: str) -> None:
 def _show(found: TopicStatus) -> None:
     summary = found.summary
     full = max(summary.held / found.messages_max, summary.bytes / max(found.bytes_max, 1))
-    held = f"{summary.held:,} messages{guaranteed_shown(summary.held, summary.held_guaranteed)}"
+    held = f"{counted(summary.held, 'message')}{guaranteed_shown(summary.held, summary.held_guaranteed)}"
     lines = [
         ("holds", f"{held}, {bytes_shown(summary.bytes)}: {full:.1%} of what it may"),
         ("oldest", duration_shown(summary.oldest_s)),
@@ -310,10 +311,10 @@ def unsubscribe(
     if found.sessions:
         advice = ", ".join(f"`smqpd session close {id}`" for id in found.sessions)
         raise Failure(f"a session consumes from the subscription of {shown}; end that first: {advice}")
-    sure(yes, f"End the subscription of {shown}, for which {found.waiting:,} messages wait?")
+    sure(yes, f"End the subscription of {shown}, with {counted(found.waiting, 'message')} for it?")
     order = OrderUnsubscribing(wanted=wanted, account=account, channel=channel, name=name, timeout_s=LONG_S)
     waited = decoded(line(state, order), int)
-    text = f"Ended the subscription of {shown}, for which {waited:,} messages waited."
+    text = f"Ended the subscription of {shown}, with {counted(waited, 'message')} for it."
     typer.echo(json.dumps({"waited": waited}) if as_json else text)
 
 
@@ -336,7 +337,9 @@ def _wanted(wanted: str) -> str:
 
 def _tell_removed(answer: bytes, done: str, as_json: bool) -> None:
     removed = decoded(answer, int)
-    typer.echo(json.dumps({"removed": removed}) if as_json else f"{done}: {removed:,} messages removed.")
+    typer.echo(
+        json.dumps({"removed": removed}) if as_json else f"{done}: {counted(removed, 'message')} removed."
+    )
 
 
 @app.command("set")

@@ -15,6 +15,7 @@ from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.control.client import Question
 from daemon.control.reports import End, Heard, Report, Unanswered
 from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.figures import counted
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
@@ -136,7 +137,7 @@ def _found(report: Report, mode: str) -> str:
     match report.outcome:
         case "reached":
             count = report.subscriptions
-            here = f"{count or 'no'} subscription{'' if count == 1 else 's'}"
+            here = counted(count, "subscription") if count else "no subscriptions"
             if mode == "ONE" and count:
                 here = f"one of {here}"
             parts = [here if not report.smuid else f"{here}, delivered as {report.smuid}"]
@@ -159,6 +160,6 @@ def _found(report: Report, mode: str) -> str:
 
 def _in_words(traced: Traced, deliver: bool) -> str:
     sites, count = len(traced.sites), traced.subscriptions
-    reached = f"{sites} site{'' if sites == 1 else 's'}, {count} subscription{'' if count == 1 else 's'}"
+    reached = f"{counted(sites, 'site')}, {counted(count, 'subscription')}"
     dry = "" if deliver else " A dry run: nobody got anything."
     return f"{traced.topic}: {reached}, in {traced.took_s * 1000:.1f} ms.{dry}"

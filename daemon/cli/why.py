@@ -17,6 +17,7 @@ from daemon.hops.examine import Findings, examine, moment
 from daemon.settings import HOPS
 from daemon.site.lock import running_pid
 from daemon.terminal.failure import FAILED, USAGE, Failure, because
+from daemon.terminal.figures import counted
 from daemon.terminal.output import Console, JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.durations import duration
@@ -104,7 +105,7 @@ def _more(record: HopRecord) -> str:
         parts.append(f"{'asks for ' if record.event == 'published' else ''}receipt {record.receipt}")
     if record.event in ("published", "received"):
         parts += [
-            f"{record.size} bytes",
+            counted(record.size, "byte"),
             f"priority {record.priority}" if record.priority else "",
             f"mode {record.mode}",
             "" if record.guarantee else "no guarantee",

@@ -13,6 +13,7 @@ from daemon.frontend import HeldMessage
 from daemon.operating.messages import REFUSED_MAX, REPLAYED_MAX, Replayed
 from daemon.operating.operations import Actor
 from daemon.operations.messages import is_of_this_server
+from daemon.terminal.figures import counted
 from routing.errors import Refusal
 from routing.frames import encode_head
 from routing.headers import write_seconds
@@ -42,7 +43,7 @@ class TopicActions:
             return 0
         held = found.messages
         await self._ask(lambda consumer, request: self._door.purge(consumer, topic, request))
-        _log.info("purged %s, which held %d messages: by %s", topic, held, by)
+        _log.info("purged %s, which held %s: by %s", topic, counted(held, "message"), by)
         return held
 
     async def delete_topic(self, topic: str, by: Actor) -> int:
@@ -52,7 +53,7 @@ class TopicActions:
             raise Refusal(Refusal.NOT_FOUND, f"nothing is known of {topic}")
         held = found.messages
         await self._ask(lambda consumer, request: self._door.delete_topic(consumer, topic, request))
-        _log.info("deleted %s, which held %d messages: by %s", topic, held, by)
+        _log.info("deleted %s, which held %s: by %s", topic, counted(held, "message"), by)
         return held
 
     async def set_delivery(self, topic: str, mode: DeliveryMode | None, by: Actor) -> None:
@@ -89,7 +90,8 @@ class TopicActions:
         self._door.unsubscribe(asker.consumer, wanted, name, request)
         await asker.answer(request)
         owner = f"{account}:{channel}{f'/{name}' if name else ''}"
-        _log.info("ended the subscription of %s to %s, with %d messages: by %s", owner, wanted, waiting, by)
+        messages = counted(waiting, "message")
+        _log.info("ended the subscription of %s to %s, with %s: by %s", owner, wanted, messages, by)
 
     async def _ask(self, call: Callable[[Consumer, int], Any]) -> None:
         asker = Asker()

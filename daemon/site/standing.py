@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from daemon.site.finding import Finding
-from daemon.terminal.figures import guaranteed_shown
+from daemon.terminal.figures import counted, guaranteed_shown
 
 STATUS_FINDINGS_MAX: Final = 3
 """In the line for the service manager; `smqpd status` shows all."""
@@ -42,11 +42,13 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def counts(self) -> str:
         """In words."""
-        errors = f", {self.errors} errors of smqpd itself (see the log)" if self.errors else ""
-        damaged = f", {self.damaged} damaged rows in the store (see the log)" if self.damaged else ""
+        errors = f", {counted(self.errors, 'error')} of smqpd itself (see the log)" if self.errors else ""
+        damaged = (
+            f", {counted(self.damaged, 'damaged row')} in the store (see the log)" if self.damaged else ""
+        )
         guaranteed = self.held if self.held_guaranteed is None else self.held_guaranteed
-        held = f"{self.held} messages held{guaranteed_shown(self.held, guaranteed)}"
-        return f"{self.connections} connections, {held}{errors}{damaged}"
+        held = f"{counted(self.held, 'message')} held{guaranteed_shown(self.held, guaranteed)}"
+        return f"{counted(self.connections, 'connection')}, {held}{errors}{damaged}"
 
     @property
     def line(self) -> str:

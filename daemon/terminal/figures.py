@@ -28,6 +28,11 @@ def rate_shown(per_s: float, none: str = "-") -> str:
     return _three_digits(per_s) if per_s else none
 
 
+def counted(number: int, thing: str) -> str:
+    """`1 message`, `1,234 messages`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def count_shown(count: int) -> str:
     """`1,234`; `-` for none."""
     return f"{count:,}" if count else "-"

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 from starlette.responses import RedirectResponse
 
 from daemon.frontend import Actor
+from daemon.terminal.figures import counted
 from plugins.web.login import WebUser
 from plugins.web.pages import Pages, own_path, topic_address
 from plugins.web.publishing import publish, read_body
@@ -90,13 +91,13 @@ class Actions:
         """Remove all that it holds."""
         name = fields.get("name", "")
         count = await self._site.operations.purge(name, actor(request))
-        return self._done(user, f"Removed {count} messages of {name}.", topic_address(name))
+        return self._done(user, f"Removed {counted(count, 'message')} of {name}.", topic_address(name))
 
     async def delete_topic(self, request: Any, user: WebUser, fields: Fields) -> Any:
         """Remove its messages, subscriptions and settings."""
         name = fields.get("name", "")
         count = await self._site.operations.delete_topic(name, actor(request))
-        return self._done(user, f"Deleted {name}, and {count} messages with it.", "/topics")
+        return self._done(user, f"Deleted {name}, and {counted(count, 'message')} with it.", "/topics")
 
     async def remove_message(self, request: Any, user: WebUser, fields: Fields) -> Any:
         """Remove one message, wherever it went."""

@@ -76,7 +76,7 @@ async def test_what_is_held_without_a_guarantee_counts_too(site: SiteProcess) ->
     async with daemon(site.config), site.eve() as eve:
         for guarantee in (True, False, False):
             await eve.publish("work", message(b"x", delivery="ONE", guarantee=guarantee))
-        assert (await checked(site, "site"))[1].endswith(": 1 sessions, 3 held")
+        assert (await checked(site, "site"))[1].endswith(": 1 session, 3 held")
         assert await checked(site, "topic", "work", "-w", "2") == (WARNING, "held is 3")
         measured = json.loads((await site.command("check", "site", "--json"))[1])["measured"]
         assert {each["label"]: each["value"] for each in measured}["held_guaranteed"] == 1

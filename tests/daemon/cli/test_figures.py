@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.terminal.figures import bytes_shown, duration_shown, exactly, rate_shown
+from daemon.terminal.figures import bytes_shown, counted, duration_shown, exactly, rate_shown
 from tests.support.process import daemon
 from tests.support.running import SiteProcess
 
@@ -31,6 +31,14 @@ def test_a_length_of_time_has_three_digits_and_the_unit_that_fits() -> None:
     assert [duration_shown(each) for each in times] == [
         "-", "0 ms", "4.2 ms", "59.9 s", "1.5 min", "1.03 h", "1.16 d",
     ]  # fmt: skip
+
+
+def test_one_of_a_thing_is_no_more_than_one() -> None:
+    assert [counted(number, "message") for number in (0, 1, 2_000)] == [
+        "0 messages",
+        "1 message",
+        "2,000 messages",
+    ]
 
 
 def test_a_rate_of_many_digits_is_read_in_thousands() -> None:

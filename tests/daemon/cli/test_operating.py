@@ -116,8 +116,8 @@ async def test_an_operator_ends_a_subscription_that_nobody_uses(site: SiteProces
             )
             assert (code, bool(why)) == (expected, True), words
         ended = await site.printed("topic", "unsubscribe", "weather.#", "eve:desk", "--yes")
-        assert ended == "Ended the subscription of eve:desk, to weather.#, for which 1 messages waited.\n"
-        assert "ended the subscription of eve:desk to weather.#, with 1 messages: by " in running.log
+        assert ended == "Ended the subscription of eve:desk, to weather.#, with 1 message for it.\n"
+        assert "ended the subscription of eve:desk to weather.#, with 1 message: by " in running.log
         assert await site.asked("topic", "unsubscribe", "work", "eve:desk", "--name", "late", "--yes") == {
             "waited": 0
         }
@@ -190,7 +190,7 @@ async def test_status_and_top_tell_how_the_site_does(site: SiteProcess) -> None:
     async with daemon(site.config), site.eve() as eve:
         await eve.publish("weather", message(b"rain", timeout_s=60.0))
         status = await site.printed("status")
-        assert status.startswith(f"alpha.example runs, smqpd {VERSION}: 1 connections, 1 messages held\n")
+        assert status.startswith(f"alpha.example runs, smqpd {VERSION}: 1 connection, 1 message held\n")
         assert "  listens   smqp 127.0.0.1:" in status
         assert all(len(line) <= 80 for line in status.splitlines())
         known = await site.asked("status")
@@ -205,7 +205,7 @@ async def test_status_and_top_tell_how_the_site_does(site: SiteProcess) -> None:
         known = await site.asked("status")
         assert (known["held"], known["held_guaranteed"]) == (2, 1)
         status = await site.printed("status")
-        assert "1 connections, 2 messages held (1 guaranteed)\n" in status
+        assert "1 connection, 2 messages held (1 guaranteed)\n" in status
         assert "  holds     2 messages (1 guaranteed), 8 B; " in status
         assert "  holds     2 messages (1 guaranteed), 8 B: " in await site.printed(
             "topic", "show", "weather"

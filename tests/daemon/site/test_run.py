@@ -91,7 +91,7 @@ async def test_a_site_starts_serves_and_stops_clean(site: Site, start: tuple[str
             assert await says(stream, "login ann right") == "welcome"
             running.signal(signal.SIGTERM)
             assert await hears(stream) == "ending: draining"
-            assert "STATUS=draining; 1 connections" in await running.tells("STOPPING=1")
+            assert "STATUS=draining; 1 connection," in await running.tells("STOPPING=1")
             assert await hears(stream) == ""
         assert await running.exit_code() == 0
         assert "Traceback" not in running.log

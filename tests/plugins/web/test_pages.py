@@ -124,7 +124,7 @@ class TestTopics:
     async def test_a_topic_is_purged_and_deleted(self, site: BrokerSite, ada: WebBrowser) -> None:
         await client(site, "bob").subscribe("jobs")
         await client(site).publish("jobs", delivery="ALL", timeout_s=60.0)
-        assert "Removed 1 messages of jobs" in await after(ada, await ada.do("/topic/purge", name="jobs"))
+        assert "Removed 1 message of jobs" in await after(ada, await ada.do("/topic/purge", name="jobs"))
         assert "Deleted jobs" in await after(ada, await ada.do("/topic/delete", name="jobs"))
         assert "Nothing is known of this topic" in (await ada.get("/topic?name=jobs")).text
 
