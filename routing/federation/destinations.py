@@ -13,6 +13,8 @@ until then, whoever else is asked meanwhile: each site on the way is a second so
     a peer would not, or says `no-way`   to another one; where there is none, that is told to whoever asked.
                                          The peer is asked again when the link comes up anew, and after two
                                          minutes, four, and so on: who says `no-way` has not forgotten it
+    it comes again, with more depth      peers that have it with less are sent it again: they, too, may go
+                                         round a broken link by more hops then
     a link comes up                      `still`: does the peer still see to these? It says `arrived` of those
                                          that it has seen to, and `again` where it holds no copy any more, and
                                          does not remember that they have it
@@ -234,10 +236,11 @@ class Destinations:
         self._assigning.keep(copy)
 
     def widened(self, copy: Copy) -> None:
-        """Look again for ways of a copy that may go further than before."""
+        """Look again for ways of a copy that may go further than before, and let peers that have it go on."""
         for open in copy.destinations.values():
             open.refused = ()
-        self._assigning.give(copy, self._assigning.astray(copy))
+        nearer = (site for site, open in copy.destinations.items() if open.via not in copy.sent_to)
+        self._assigning.give(copy, [*dict.fromkeys((*self._assigning.astray(copy), *nearer))])
 
     def _room(self, copy: Copy, sites: Sequence[str]) -> list[str]:
         """Those of these sites that it can be for, too.

@@ -35,6 +35,18 @@ MUTATIONS = [
         profile="ways",
     ),
     Mutation(
+        name="a copy that may go further goes so at this site alone, and not at peers that have it",
+        file=DESTINATIONS,
+        old="if open.via not in copy.sent_to)\n",
+        new="if not open.via)\n",
+        tests=(
+            "tests/routing/federation/test_destinations_widened.py"
+            "::test_who_had_it_of_a_peer_by_a_long_way_goes_round_a_link_as_far_as_the_short_one_lets_it",
+        ),
+        seed=8101279,
+        profile="ways",
+    ),
+    Mutation(
         name="a copy is kept until the next site has it, and no longer",
         file=DESTINATIONS,
         old="        has = [] if known is not None and known.knows_destinations else copy.via(peer)\n",
