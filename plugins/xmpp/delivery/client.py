@@ -13,7 +13,7 @@ import trio
 
 from daemon.frontend import Answer, Delivered, Detached, Ending, Retracted, Session, Site, Withdrawn
 from plugins.xmpp.delivery.attention import Attention, Availability, HeldItem
-from plugins.xmpp.delivery.calls import Done
+from plugins.xmpp.delivery.calls import Done, Reply
 from plugins.xmpp.delivery.collecting import Collecting, is_kept
 from plugins.xmpp.delivery.sending import WITHHELD, Sending, SendingPort
 from plugins.xmpp.forms import notifications
@@ -118,6 +118,8 @@ class Client(Sending):
         if subscription is None or subscription.name != delivered.subscription:
             if delivered.acknowledge:
                 self.quietly(self.session.give_back, [number], "unsubscribed", outcome="released")
+            # one that nobody knows would be offered the same for ever, and gather what comes
+            self.quietly(self.session.unsubscribe, name, delivered.subscription)
             return
         message = delivered.stored.message
         if is_kept(delivered):
@@ -186,10 +188,26 @@ class Client(Sending):
         self.gone()
 
     def _leave_if_free(self, subscription: NodeSubscription) -> None:
-        current = self._service.registry.find(self.jid, subscription.node)
-        if subscription.leaving and current is subscription and not self.holds(subscription):
-            self._service.registry.remove(self.jid, subscription.node)
-            self.quietly(self.session.unsubscribe, subscription.node, subscription.name)
+        is_known = self._service.registry.knows(subscription)
+        if subscription.leaving and is_known and not self.holds(subscription):
+            self.quietly(self.drop, subscription)
+
+    def drop(self, subscription: NodeSubscription, done: Done | None = None) -> None:
+        """Have the broker end a subscription, and forget it; `done` is awaited with the answer.
+
+        Nothing is awaited here. Raises Refusal: it goes on.
+        """
+
+        def end(request: object = None) -> None:
+            # first: what has reached nobody is no failure as long as it is locked
+            self.release(subscription)
+            self.session.unsubscribe(subscription.node, subscription.name, request)
+
+        if done is None:
+            end()
+        else:
+            self.request(end, done=done)
+        self._service.registry.remove(subscription)
 
     def leave(self, subscription: NodeSubscription) -> None:
         """Stop a subscription that is about to end: nothing more comes by it."""
@@ -238,14 +256,19 @@ class Client(Sending):
         if detached.reason == "replaced":
             self._service.registry.detached(subscription)
             return
-        self._service.registry.remove(self.jid, detached.topic)
+        self._service.registry.remove(subscription)
         await self.notify(notifications.unsubscribed(detached.topic, subscription.subscriber))
 
     async def end(self, subscription: NodeSubscription) -> None:
-        """End a subscription for somebody else, and tell the subscriber. Raises Refusal."""
-        self.release(subscription)
-        self._service.registry.remove(self.jid, subscription.node)
-        await self.ask(self.session.unsubscribe, subscription.node, subscription.name)
+        """End a subscription for somebody else, and tell the subscriber. Raises Refusal.
+
+        One that has ended meanwhile, or that another has replaced, is passed over.
+        """
+        if not self._service.registry.knows(subscription):
+            return
+        reply = Reply()
+        self.drop(subscription, reply.done)
+        await reply.wait()
         await self.notify(notifications.unsubscribed(subscription.node, subscription.subscriber))
 
     async def notify(self, event: Element) -> None:
@@ -269,9 +292,7 @@ class Client(Sending):
             ):
                 self._stop(subscription)
             else:
-                self.release(subscription)
-                self._service.registry.remove(self.jid, subscription.node)
-                self.quietly(self.session.unsubscribe, subscription.node, subscription.name)
+                self.quietly(self.drop, subscription)
         self._service.ask_later(self.jid)
 
     def away(self) -> None:

@@ -156,7 +156,7 @@ class Registry:
     def detached(self, subscription: NodeSubscription) -> None:
         """Note that nothing is sent by a subscription until its JID is `present`."""
         subscription.attached = False
-        if self.find(subscription.jid, subscription.node) is subscription:
+        if self.knows(subscription):
             self.absent.add(subscription.jid)
 
     def present(self, jid: str) -> list[NodeSubscription]:
@@ -167,11 +167,13 @@ class Registry:
             each.attached = True
         return back
 
-    def remove(self, jid: str, node: str) -> None:
-        """Forget one, if it is there."""
-        nodes = self._by_jid.get(jid, {})
-        if nodes.pop(node, None) is None:
+    def remove(self, subscription: NodeSubscription) -> None:
+        """Forget one, unless that is done, or another has taken its place."""
+        if not self.knows(subscription):
             return
+        jid, node = subscription.jid, subscription.node
+        nodes = self._by_jid[jid]
+        del nodes[node]
         jids = self._by_node[node]
         jids.discard(jid)
         if not jids:
@@ -189,6 +191,10 @@ class Registry:
     def find(self, jid: str, node: str) -> NodeSubscription | None:
         """The JID's subscription to the node."""
         return self._by_jid.get(jid, {}).get(node)
+
+    def knows(self, subscription: NodeSubscription) -> bool:
+        """Whether it is still there, and no other has taken its place."""
+        return self.find(subscription.jid, subscription.node) is subscription
 
     def of_subscriber(self, jid: str, node: str) -> list[NodeSubscription]:
         """The subscription of a JID as it was written, which is several where it is a bare one to a queue."""

@@ -108,7 +108,8 @@ async def _begin(service: ServicePort, node: str, jid: str, waits: SubscriptionR
         node, waits.jid, waits.accepts, waits.credit, waits.level, waits.lock_s, waits.of_bare
     )
     reply = Reply()
-    await beginning.begin(service, subscription, jid, reply.done)
+    await beginning.leave_out_history(service, subscription)
+    beginning.begin(service, subscription, jid, reply.done)
     await reply.wait()
 
 

@@ -1,5 +1,7 @@
 """A subscription begins: asked for by its subscriber, or let begin by an owner."""
 
+from contextlib import suppress
+
 from daemon.frontend import Answer
 from plugins.xmpp.delivery.calls import Done
 from plugins.xmpp.forms import notifications
@@ -9,45 +11,51 @@ from plugins.xmpp.requests.request import Request, ServicePort
 from routing.errors import Refusal
 
 
-async def begin(service: ServicePort, subscription: NodeSubscription, written: str, done: Done) -> None:
+async def leave_out_history(service: ServicePort, subscription: NodeSubscription) -> None:
+    """Of what is kept, leave only the last item for who subscribes now. Source: XEP-0060 6.1.7.
+
+    Raises StanzaError, Refusal.
+    """
+    if subscription.accepts != "ALL" or subscription.is_collection:
+        return
+    session, node = service.clients.of(subscription.jid).session, subscription.node
+    kept = await service.index.last(session, node, None, 1)
+    is_sent = records.record(session, node).options.send_last_published_item == "on_sub"
+    subscription.history_to = kept[-1].message_id + (not is_sent) if kept else 0
+
+
+def begin(service: ServicePort, subscription: NodeSubscription, written: str, done: Done) -> None:
     """Begin a subscription in the place of what the JID, as it is `written`, had before.
 
-    `done` is awaited with the answer.
-    Raises StanzaError and Refusal: `done` is not called.
+    Nothing is awaited, so that none begins, or ends, between what is looked up and what is done; `done` is
+    awaited later, with the answer. Raises StanzaError and Refusal: nothing was done, and `done` is not
+    called.
     """
-    node, jid = subscription.node, subscription.jid
+    node, jid, registry = subscription.node, subscription.jid, service.registry
     target = service.clients.of(jid)
-    previous = service.registry.find(jid, node)
+    previous = registry.find(jid, node)
     replaced = [
         each
-        for each in service.registry.of_subscriber(written, node)
+        for each in registry.of_subscriber(written, node)
         if each.name != subscription.name and (each is previous or each.of_bare != subscription.of_bare)
     ]
     if previous is not None and previous.name != subscription.name and previous not in replaced:
         replaced.append(previous)
+    formers = [(service.clients.of(each.jid), each) for each in replaced]
 
     async def answered(answer: Answer) -> None:
         if answer.error is not None:
-            service.registry.remove(jid, node)
+            registry.remove(subscription)
         await done(answer)
 
-    if previous is None and subscription.accepts == "ALL" and not subscription.is_collection:
-        # of what is kept, only the last item is for who subscribes now. Source: XEP-0060 6.1.7
-        kept = await service.index.last(target.session, node, None, 1)
-        is_sent = records.record(target.session, node).options.send_last_published_item == "on_sub"
-        subscription.history_to = kept[-1].message_id + (not is_sent) if kept else 0
-    for each in replaced:
-        former = service.clients.of(each.jid)
-        former.release(each)
-        service.registry.remove(each.jid, node)
-        await former.ask(former.session.unsubscribe, node, each.name)
-    # known before the broker is asked: the first items may come with its answer
-    service.registry.add(subscription)
-    try:
-        target.request(target.session.subscribe, node, subscription.options, done=answered)
-    except Refusal:
-        service.registry.remove(jid, node)
-        raise
+    target.request(target.session.subscribe, node, subscription.options, done=answered)
+    for former, each in formers:
+        with suppress(Refusal):  # its session has just ended
+            former.drop(each)
+    if previous is not None:
+        # what came since it began, and has not been sent yet, is no history
+        subscription.history_to, subscription.last_kept = previous.history_to, previous.last_kept
+    registry.add(subscription)
     target.replace(previous, subscription)
 
 

@@ -137,7 +137,7 @@ async def delete(request: Request) -> None:
     for subscription in told:
         if (subscriber := request.service.clients.get(subscription.jid)) is not None:
             subscriber.leave(subscription)
-        request.service.registry.remove(subscription.jid, node)
+        request.service.registry.remove(subscription)
     for jid in record.requests:
         request.service.registry.remove_pending(jid, node)
     # a large node takes a while; its subscribers get nothing of it any more

@@ -74,8 +74,11 @@ class AskingClient(Protocol):
     def leave(self, subscription: NodeSubscription) -> None:
         """Stop a subscription that is about to end: nothing more comes by it."""
 
+    def drop(self, subscription: NodeSubscription, done: Done | None = None) -> None:
+        """Have the broker end a subscription, and forget it at once. Raises Refusal: it goes on."""
+
     async def end(self, subscription: NodeSubscription) -> None:
-        """End a subscription for somebody else, and tell the subscriber. Raises Refusal."""
+        """End a subscription, if it is there, for somebody else, and tell the subscriber. Raises Refusal."""
 
 
 class AskingClients(Protocol):

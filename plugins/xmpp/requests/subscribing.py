@@ -6,6 +6,7 @@ from xml.etree.ElementTree import Element, SubElement
 from slixmpp.jid import JID, InvalidJID
 
 from daemon.frontend import Accepts, Answer, Session, TopicInfo
+from plugins.xmpp.delivery.calls import Reply
 from plugins.xmpp.forms.data_forms import SUBSCRIBE_OPTIONS, result_form, submitted
 from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.node_settings import NodeSettings
@@ -83,7 +84,8 @@ async def subscribe(request: Request) -> None:
         await request.answer(answer)
         await beginning.tell_owners(request, node, written, "subscribed")
 
-    await beginning.begin(service, subscription, written, done)
+    await beginning.leave_out_history(service, subscription)
+    beginning.begin(service, subscription, written, done)
 
 
 def _check_may_begin(request: Request, node: str) -> None:
@@ -195,18 +197,27 @@ async def unsubscribe(request: Request) -> None:
         await request.answer()
         return
     found, jid = _find(request, kind="cancel")
-    for subscription in found:
-        target = request.service.clients.of(subscription.jid)
-        if target.holds(subscription):
-            subscription.leaving = True
-            await target.ask(target.session.subscribe, subscription.node, subscription.options)
-        else:
-            request.service.registry.remove(subscription.jid, subscription.node)
-            await target.ask(target.session.unsubscribe, subscription.node, subscription.name)
+    await _leave(request, found)
     answer = Element(f"{{{PUBSUB}}}pubsub")
     answer.append(_subscription(found[0], jid, "none"))
     await request.answer(answer)
     await beginning.tell_owners(request, node, jid, "none")
+
+
+async def _leave(request: Request, found: list[NodeSubscription]) -> None:
+    replies = []
+    # all at once: what begins anew meanwhile is none of them
+    for subscription in found:
+        target = request.service.clients.of(subscription.jid)
+        replies.append(reply := Reply())
+        if target.holds(subscription):
+            subscription.leaving = True
+            options = subscription.options
+            target.request(target.session.subscribe, subscription.node, options, done=reply.done)
+        else:
+            target.drop(subscription, reply.done)
+    for reply in replies:
+        await reply.wait()
 
 
 async def get_options(request: Request) -> None:
@@ -232,6 +243,9 @@ async def set_options(request: Request) -> None:
         if changes_kind != (subscription.level, subscription.accepts):
             raise invalid_options("unsubscribe first to change how, or which, items are sent")
     for subscription in found:
+        if not request.service.registry.knows(subscription):
+            # it has ended while the one before it was changed: it must not begin anew
+            continue
         before = subscription.credit, subscription.lock_s
         if options.queue_requests is not None:
             subscription.credit = options.queue_requests

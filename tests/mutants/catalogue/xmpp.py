@@ -13,6 +13,23 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_presence.py::test_nothing_is_sent_to_a_worker_that_has_left_in_silence",),
     ),
     Mutation(
+        name="a subscription that only the broker knows goes on for ever",
+        file="plugins/xmpp/delivery/client.py",
+        old="            self.quietly(self.session.unsubscribe, name, delivered.subscription)\n",
+        new="",
+        tests=(
+            f"{_XMPP}/test_subscribing_at_once.py"
+            "::test_a_subscription_that_only_the_broker_knows_ends_with_its_first_item",
+        ),
+    ),
+    Mutation(
+        name="who subscribes again leaves what it had before to gather",
+        file="plugins/xmpp/requests/beginning.py",
+        old="            former.drop(each)",
+        new="            pass",
+        tests=(f"{_XMPP}/test_subscribing_at_once.py::test_subscriptions_in_quick_succession_are_one",),
+    ),
+    Mutation(
         name="a bare JID subscribes with each of its resources",
         file="plugins/xmpp/requests/subscribing.py",
         old='        jid, level = written, "plain"',
