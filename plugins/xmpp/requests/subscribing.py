@@ -170,16 +170,20 @@ def _subscription(subscription: NodeSubscription, jid: str, state: str = "subscr
     return Element(f"{{{PUBSUB}}}subscription", attributes)
 
 
+def _of_asker(request: Request) -> str:
+    """Whose subscription, or request for one, is meant. Raises StanzaError. Source: XEP-0060 6.2.3."""
+    if not request.action.get("jid"):
+        raise StanzaError("bad-request", "modify", pubsub="jid-required")
+    return _subscriber(request, StanzaError("forbidden", "auth", "the JID is not yours"))
+
+
 def _find(request: Request, *, kind: str) -> tuple[list[NodeSubscription], str]:
     """The subscription that is meant, and its JID. `kind`: of the error where there is none.
 
     That of a bare JID to a queue is what the asking resource has of it; all, where that has nothing.
     Source: XEP-0060 6.2.3, 6.3.4.
     """
-    node, action = request.wanted, request.action
-    if not action.get("jid"):
-        raise StanzaError("bad-request", "modify", pubsub="jid-required")
-    jid = _subscriber(request, StanzaError("forbidden", "auth", "the JID is not yours"))
+    node, action, jid = request.wanted, request.action, _of_asker(request)
     found = [each for each in request.service.registry.of_subscriber(jid, node) if not each.leaving]
     if not found:
         if not is_pattern(node) and request.client.session.topic(node) is None:
@@ -193,7 +197,7 @@ def _find(request: Request, *, kind: str) -> tuple[list[NodeSubscription], str]:
 async def unsubscribe(request: Request) -> None:
     """Carry out `<unsubscribe/>`; items that are locked stay so until they are retracted or unlocked."""
     node = request.wanted
-    if await authorizing.take_back(request, node, request.action.get("jid", "")):
+    if await authorizing.take_back(request, node, _of_asker(request)):
         await request.answer()
         return
     found, jid = _find(request, kind="cancel")

@@ -154,6 +154,13 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_access.py::test_an_owner_lets_somebody_subscribe",),
     ),
     Mutation(
+        name="anybody takes back what another has asked an owner for",
+        file="plugins/xmpp/requests/subscribing.py",
+        old="authorizing.take_back(request, node, _of_asker(request))",
+        new='authorizing.take_back(request, node, request.action.get("jid", ""))',
+        tests=(f"{_XMPP}/test_access.py::test_nobody_takes_back_what_another_has_asked_for",),
+    ),
+    Mutation(
         name="several items are published one by one",
         file="plugins/xmpp/requests/publishing.py",
         old="        for message in messages:\n            session.publish(node, message)\n",

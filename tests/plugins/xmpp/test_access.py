@@ -246,6 +246,18 @@ async def test_whoever_asks_can_think_better_of_it(tmp_path: Path) -> None:
         assert await states(one) == []
 
 
+async def test_nobody_takes_back_what_another_has_asked_for(tmp_path: Path) -> None:
+    """XEP-0060 6.2.3.3."""
+    async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
+        owner, one, other = ada(server), reader(server), reader(server, 2)
+        await create(owner, NODE, **PLAIN, **{"pubsub#access_model": "authorize"})
+        await one.iq("set", subscribe(one.jid, None, NODE))
+        text = pubsub(f"<unsubscribe node='{NODE}' jid='{one.jid}'/>")
+        for each in (other, owner):
+            assert error_of(await each.iq("set", text)) == ("auth", "forbidden")
+        assert await states(one) == ["pending"]
+
+
 async def test_one_resource_that_is_answered_leaves_the_other_waiting(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
         owner = ada(server)
