@@ -56,25 +56,21 @@ async def subscribe(request: Request) -> None:
     if not request.action.get("jid"):
         raise StanzaError("bad-request", "modify", pubsub="invalid-jid")
     written = _subscriber(request, StanzaError("bad-request", "modify", pubsub="invalid-jid"))
-    topic, of_collection = None, is_pattern(node)
-    admission: Admission = "admitted"
-    if of_collection:
-        if not request.client.session.may_follow(node):
-            raise StanzaError("forbidden", "auth", f"{request.asker} may subscribe to no node of {node}")
-    else:
-        topic = request.client.session.topic(node)
-        admission = service.access.check_may_subscribe(request.asker, node, record_of(topic))
-        if topic is None:
-            _check_may_begin(request, node)
-    values = _options_of(request)
+    admission, of_collection = _check_may_subscribe(request, node, written), is_pattern(node)
+    values, is_queue = _options_of(request), _is_queue(request, node)
     options = Options.read(values, service.site.limits.credit_max, of_collection=of_collection)
-    is_queue = not of_collection and NodeSettings.of(topic).is_queue
     accepts = options.accepts or ("ONE" if is_queue else "ALL")
     if accepts != "ALL" and options.queue_requests is None:
         raise _configuration_required(node, request.action.get("jid", ""))
-    _check_count(request, written)
     subscription = await _new(request, written, accepts, options)
-    if admission == "to be asked" and not service.access.subscribes(request.asker, node):
+    if admission == "admitted":
+        await beginning.leave_out_history(service, subscription)
+    # that took a while, in which owners may have changed what holds; from here on nothing is awaited
+    admission = _check_may_subscribe(request, node, written)
+    if options.accepts is None and _is_queue(request, node) is not is_queue:
+        text = f"{node} has been given another configuration meanwhile: subscribe again"
+        raise StanzaError("unexpected-request", "wait", text)
+    if admission == "to be asked":
         await authorizing.ask(request, subscription, written)
         return
     answer = _subscribed(subscription, written, with_options=values is not None)
@@ -84,8 +80,29 @@ async def subscribe(request: Request) -> None:
         await request.answer(answer)
         await beginning.tell_owners(request, node, written, "subscribed")
 
-    await beginning.leave_out_history(service, subscription)
     beginning.begin(service, subscription, written, done)
+
+
+def _check_may_subscribe(request: Request, node: str, written: str) -> Admission:
+    """Whether it has to ask, as things are now. Raises StanzaError where it may not subscribe at all."""
+    session, access, asker = request.client.session, request.service.access, request.asker
+    admission: Admission = "admitted"
+    if is_pattern(node):
+        if not session.may_follow(node):
+            raise StanzaError("forbidden", "auth", f"{asker} may subscribe to no node of {node}")
+    else:
+        topic = session.topic(node)
+        admission = access.check_may_subscribe(asker, node, record_of(topic))
+        if topic is None:
+            _check_may_begin(request, node)
+        if access.subscribes(asker, node):
+            admission = "admitted"
+    _check_count(request, written)
+    return admission
+
+
+def _is_queue(request: Request, node: str) -> bool:
+    return not is_pattern(node) and NodeSettings.of(request.client.session.topic(node)).is_queue
 
 
 def _check_may_begin(request: Request, node: str) -> None:

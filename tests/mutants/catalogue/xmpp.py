@@ -161,6 +161,15 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_access.py::test_nobody_takes_back_what_another_has_asked_for",),
     ),
     Mutation(
+        name="who becomes an outcast while it is asked something subscribes",
+        file="plugins/xmpp/requests/subscribing.py",
+        old="    admission = _check_may_subscribe(request, node, written)\n    if options",
+        new="    if options",
+        tests=(
+            f"{_XMPP}/test_subscribing_at_once.py::test_who_becomes_an_outcast_meanwhile_does_not_subscribe",
+        ),
+    ),
+    Mutation(
         name="several items are published one by one",
         file="plugins/xmpp/requests/publishing.py",
         old="        for message in messages:\n            session.publish(node, message)\n",

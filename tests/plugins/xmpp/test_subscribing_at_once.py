@@ -1,15 +1,28 @@
 """What subscribers and owners ask for at the same time: whatever comes in between, what is told holds."""
 
 from pathlib import Path
+from xml.etree.ElementTree import Element
 
 from tests.support.patience import until
 from tests.support.xmpp import XmppClient, xmpp_site
-from tests.support.xmpp_collections import KEPT, PLAIN, with_options
-from tests.support.xmpp_pubsub import ada, create, notified, pubsub, put, subscribe
+from tests.support.xmpp_collections import KEPT, PLAIN, READERS, reader, with_options
+from tests.support.xmpp_pubsub import (
+    INFO,
+    SMQP,
+    ada,
+    configure,
+    create,
+    error_of,
+    notified,
+    pubsub,
+    put,
+    subscribe,
+    within,
+)
 
 WORKER = "worker1@shakespeare.lit"
 QOS = "{urn:smqp:xmpp:0}qos"
-NODE = "news"
+NODE = "news.open"
 
 
 async def pipelined(client: XmppClient, *levels: str) -> None:
@@ -74,3 +87,67 @@ async def test_who_leaves_and_subscribes_at_once_subscribes(tmp_path: Path) -> N
             await client.answer(id)
         names = [each.name for each in site.durable_subscriptions("xmpp/")]
         assert names == [each.name for each in service.registry.of(client.jid)]
+
+
+# -- what owners decide while a subscriber is asked whether it speaks urn:xmpp:qos -----------------
+
+
+async def asked(client: XmppClient) -> str:
+    """Subscribe, and be asked; the id of the question."""
+    client.answers_questions = False
+    await client.send(f"<iq type='set' id='s'>{subscribe(client.jid, None, NODE)}</iq>")
+    return str((await client.receive()).get("id"))
+
+
+async def answered(client: XmppClient, question: str) -> Element:
+    await client.send(f"<iq type='result' id='{question}'><query xmlns='{INFO}'/></iq>")
+    return await client.answer("s")
+
+
+async def outcast(owner: XmppClient) -> None:
+    listed = f"<affiliation jid='{WORKER}' affiliation='outcast'/>"
+    text = pubsub(f"<affiliations node='{NODE}'>{listed}</affiliations>", "#owner")
+    assert (await owner.iq("set", text)).get("type") == "result"
+
+
+async def test_who_becomes_an_outcast_meanwhile_does_not_subscribe(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, service, _):
+        owner, client = ada(server), server.client(f"{WORKER}/desk")
+        await create(owner, NODE, **PLAIN)
+        question = await asked(client)
+        await outcast(owner)
+        assert error_of(await answered(client, question)) == ("auth", "forbidden")
+        assert service.registry.of_node(NODE) == []
+
+
+async def test_a_node_that_is_deleted_meanwhile_is_not_made_anew(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, create_on_subscribe=False) as (server, _, site):
+        owner, client = ada(server), server.client(f"{WORKER}/desk")
+        await create(owner, NODE, **PLAIN)
+        question = await asked(client)
+        await owner.iq("set", pubsub(f"<delete node='{NODE}'/>", "#owner"))
+        assert error_of(await answered(client, question)) == ("cancel", "item-not-found")
+        assert site.durable_subscriptions("xmpp/") == []
+
+
+async def test_who_has_to_ask_meanwhile_asks(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, service, _):
+        owner, client = ada(server), reader(server)
+        await create(owner, NODE, **PLAIN)
+        question = await asked(client)
+        await configure(owner, NODE, **{"pubsub#access_model": "authorize"})
+        state = within(await answered(client, question), "p:pubsub/p:subscription")
+        assert state.get("subscription") == "pending"
+        assert service.registry.of_node(NODE) == []
+
+
+async def test_a_node_that_becomes_a_queue_meanwhile_has_no_subscriber_that_gets_nothing(
+    tmp_path: Path,
+) -> None:
+    async with xmpp_site(tmp_path) as (server, service, _):
+        owner, client = ada(server), server.client(f"{WORKER}/desk")
+        await create(owner, NODE, **PLAIN)
+        question = await asked(client)
+        await configure(owner, NODE, **{f"{{{SMQP}}}queueing": "1"})
+        assert error_of(await answered(client, question)) == ("wait", "unexpected-request")
+        assert service.registry.of_node(NODE) == []
