@@ -13,12 +13,12 @@ import msgspec
 from plugins.xmpp.delivery.calls import Reply
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.data_forms import Field, form, submitted
-from plugins.xmpp.forms.node_record import REQUESTS_MAX, NodeRecord, SubscriptionRequest
+from plugins.xmpp.forms.node_record import AFFILIATIONS_MAX, REQUESTS_MAX, NodeRecord, SubscriptionRequest
 from plugins.xmpp.forms.stanzas import MESSAGE, StanzaError
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import NodeSubscription, subid_of
 from plugins.xmpp.requests import beginning, records
-from plugins.xmpp.requests.request import Request, ServicePort
+from plugins.xmpp.requests.request import Request
 from plugins.xmpp.wire.namespaces import COMMANDS, PUBSUB
 from routing.names import check_topic
 
@@ -81,36 +81,58 @@ async def _send_form(request: Request, owner: str, node: str, jid: str) -> None:
 
 
 async def settle(request: Request, node: str, jid: str, *, allow: bool) -> None:
-    """Let somebody subscribe, or not, for an owner. Raises StanzaError where nobody asks (any more)."""
+    """Let somebody subscribe, or not, for an owner.
+
+    Raises StanzaError where nobody asks (any more); StanzaError and Refusal where the subscription cannot
+    begin now, or may not: then the request waits on.
+    """
     service = request.service
-    found: list[SubscriptionRequest] = []
-
-    def edit(record: NodeRecord) -> NodeRecord:
-        requests, affiliations = dict(record.requests), dict(record.affiliations)
-        if jid not in requests:
-            raise StanzaError("item-not-found", "cancel", f"{jid[:100]} does not ask for {node}")
-        found.append(requests.pop(jid))
-        if allow:
-            affiliations.setdefault(bare_of(jid), "member")
-        return msgspec.structs.replace(record, requests=requests, affiliations=affiliations)
-
-    await records.change(request.client, node, edit)
-    service.registry.remove_pending(jid, node)
-    if allow:
-        [waits] = found
-        await _begin(service, node, jid, waits)
-    state = "subscribed" if allow else "none"
-    await service.notify(jid, notifications.subscription(node, jid, state))
-
-
-async def _begin(service: ServicePort, node: str, jid: str, waits: SubscriptionRequest) -> None:
+    waits = _waiting(records.record(request.client.session, node), node, jid)
     subscription = NodeSubscription(
         node, waits.jid, waits.accepts, waits.credit, waits.level, waits.lock_s, waits.of_bare
     )
     reply = Reply()
-    await beginning.leave_out_history(service, subscription)
-    beginning.begin(service, subscription, jid, reply.done)
-    await reply.wait()
+    if allow:
+        await beginning.leave_out_history(service, subscription)
+
+    def edit(record: NodeRecord) -> NodeRecord:
+        if _waiting(record, node, jid) != waits:
+            raise StanzaError("conflict", "cancel", f"{jid[:100]} asks for something else by now")
+        requests, affiliations = dict(record.requests), dict(record.affiliations)
+        del requests[jid]
+        if allow:
+            affiliations.setdefault(bare_of(jid), "member")
+        new = msgspec.structs.replace(record, requests=requests, affiliations=affiliations)
+        if allow:
+            _check_may_be_let(request, node, jid, new)
+        return new
+
+    def begin() -> None:
+        if allow:
+            beginning.begin(service, subscription, jid, reply.done)
+
+    await records.change(request.client, node, edit, begin)
+    service.registry.remove_pending(jid, node)
+    if allow:
+        await reply.wait()
+    state = "subscribed" if allow else "none"
+    await service.notify(jid, notifications.subscription(node, jid, state))
+
+
+def _waiting(record: NodeRecord, node: str, jid: str) -> SubscriptionRequest:
+    """What a JID asks for. Raises StanzaError where it does not (any more)."""
+    if jid not in record.requests:
+        raise StanzaError("item-not-found", "cancel", f"{jid[:100]} does not ask for {node}")
+    return record.requests[jid]
+
+
+def _check_may_be_let(request: Request, node: str, jid: str, record: NodeRecord) -> None:
+    """Check that it can be a member, and is no outcast. Raises StanzaError."""
+    if len(record.affiliations) > AFFILIATIONS_MAX:
+        text = f"a node has at most {AFFILIATIONS_MAX} affiliations"
+        raise StanzaError("resource-constraint", "wait", text)
+    if not request.service.access.may_receive(bare_of(jid), node, record):
+        raise StanzaError("not-allowed", "cancel", f"{jid[:100]} may not have what {node} holds")
 
 
 async def take_back(request: Request, node: str, jid: str) -> bool:

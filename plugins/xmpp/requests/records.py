@@ -23,10 +23,23 @@ def record(session: Session, node: str) -> NodeRecord:
     return read_record(session.annotation(node))
 
 
-async def change(client: AskingClient, node: str, edit: Callable[[NodeRecord], NodeRecord]) -> NodeRecord:
-    """Keep what `edit` makes of it. Raises StanzaError, Refusal: nothing has changed."""
+async def change(
+    client: AskingClient,
+    node: str,
+    edit: Callable[[NodeRecord], NodeRecord],
+    go_along: Callable[[], None] | None = None,
+) -> NodeRecord:
+    """Keep what `edit` makes of it. Raises StanzaError, Refusal: nothing has changed.
+
+    Args:
+        go_along: called once it is sure that the record can be kept, with nothing awaited before it is;
+            where it raises, the record stays as it was.
+    """
     new = edit(record(client.session, node))
-    await client.ask(client.session.annotate, node, written(new))
+    text = written(new)
+    if go_along is not None:
+        go_along()
+    await client.ask(client.session.annotate, node, text)
     return new
 
 

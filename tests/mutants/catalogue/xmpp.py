@@ -170,6 +170,13 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="who cannot be let in now waits no longer",
+        file="plugins/xmpp/requests/records.py",
+        old="        go_along()\n",
+        new="        await client.ask(client.session.annotate, node, text)\n        go_along()\n",
+        tests=(f"{_XMPP}/test_access.py::test_who_cannot_be_let_in_now_waits_on",),
+    ),
+    Mutation(
         name="several items are published one by one",
         file="plugins/xmpp/requests/publishing.py",
         old="        for message in messages:\n            session.publish(node, message)\n",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.patience import until
 from tests.support.xmpp import XmppClient, xmpp_site
 from tests.support.xmpp_collections import READERS, reader
 from tests.support.xmpp_pubsub import (
@@ -271,6 +272,40 @@ async def test_one_resource_that_is_answered_leaves_the_other_waiting(tmp_path: 
         command = f"<command xmlns='{COMMANDS}' node='{PUBSUB}#get-pending' action='execute'/>"
         answer = await owner.iq("set", command)
         assert within(answer, ".//x:field[@var='pubsub#node']/x:option/x:value").text == NODE
+
+
+async def let_in(owner: XmppClient, jid: str) -> Any:
+    listed = f"<subscription jid='{jid}' subscription='subscribed'/>"
+    text = pubsub(f"<subscriptions node='{NODE}'>{listed}</subscriptions>", "#owner")
+    return await owner.iq("set", text)
+
+
+async def test_who_cannot_be_let_in_now_waits_on(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS, clients_max=4) as (server, service, _):
+        owner, one = ada(server), reader(server)
+        await create(owner, NODE, **PLAIN, **{"pubsub#access_model": "authorize"})
+        await one.iq("set", subscribe(bare(one), None, NODE))
+        other = reader(server, 2)
+        await other.iq("get", pubsub("<subscriptions/>"))
+        assert error_of(await let_in(owner, bare(one))) == ("wait", "resource-constraint")
+        assert await affiliations(owner) == {ADA: "owner"}
+        assert await states(one) == ["pending"]
+        service.clients[other.jid].session.close()
+        await until(lambda: other.jid not in service.clients)
+        assert (await let_in(owner, bare(one))).get("type") == "result"
+        assert await states(one) == ["subscribed"]
+
+
+async def test_an_outcast_is_not_let_in(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, service, _):
+        owner, one = ada(server), reader(server)
+        await create(owner, NODE, **PLAIN, **{"pubsub#access_model": "authorize"})
+        await one.iq("set", subscribe(one.jid, None, NODE))
+        await affiliate(owner, bare(one), "outcast")
+        assert error_of(await let_in(owner, one.jid)) == ("cancel", "not-allowed")
+        assert service.registry.of_node(NODE) == []
+        await affiliate(owner, bare(one), "none")
+        assert (await let_in(owner, one.jid)).get("type") == "result"
 
 
 async def test_no_more_wait_than_may(tmp_path: Path) -> None:
