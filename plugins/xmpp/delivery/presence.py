@@ -128,11 +128,11 @@ async def changed(hub: PresencePort, stanza: Element) -> None:
 
 
 def came_back(hub: PresencePort, jid: str) -> None:
-    """Send to a subscriber that is there (again). What keeps it out keeps it out: nobody waits."""
+    """Send to a subscriber that is there (again), or look for it later where it is kept out for now."""
     try:
         hub.clients.of(jid).back()
     except (StanzaError, Refusal):
-        return
+        hub.ask_later(jid)
 
 
 async def is_there(hub: QuestionPort, jid: str) -> Availability:
@@ -211,6 +211,7 @@ async def _is_gone(hub: PresencePort, jid: str) -> None:
     try:
         client = hub.clients.of(jid)
     except (StanzaError, Refusal):
+        hub.ask_later(jid)
         return
     ended = [each for each in hub.registry.of(jid) if not each.outlives_absence]
     # only an attached subscription can be given up

@@ -51,6 +51,16 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_presence.py::test_any_sign_of_life_wakes_a_listener_that_was_away",),
     ),
     Mutation(
+        name="who finds no room after a restart is never looked for again",
+        file="plugins/xmpp/delivery/presence.py",
+        old="back()\n    except (StanzaError, Refusal):\n        hub.ask_later(jid)\n",
+        new="back()\n    except (StanzaError, Refusal):\n        return\n",
+        tests=(
+            f"{_XMPP}/test_presence.py"
+            "::test_who_finds_no_room_after_a_restart_is_looked_for_until_there_is_some",
+        ),
+    ),
+    Mutation(
         name="a question that is lost with the stream passes for the answer of a client without urn:xmpp:qos",
         file="plugins/xmpp/delivery/presence.py",
         old="        if hub.streams != stream or not hub.is_up:",

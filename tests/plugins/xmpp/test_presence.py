@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from daemon.settings import QueueSettings
 from plugins.xmpp.service import Service
@@ -261,6 +261,48 @@ async def test_a_listener_that_says_nothing_is_found_again(
         server.clients[listener.jid] = listener
         item = await notified(listener)
         assert item.get("id") == "first"
+
+
+@pytest.mark.parametrize("jids", [["worker1@shakespeare.lit", "worker2@shakespeare.lit"], []])
+async def test_who_finds_no_room_after_a_restart_is_looked_for_until_there_is_some(
+    tmp_path: Path, jids: list[str], autojump_clock: MockClock
+) -> None:
+    jids = jids or ["worker1@shakespeare.lit/desk", "worker2@shakespeare.lit/desk"]
+    async with xmpp_site(tmp_path) as (server, _, _):
+        await create(ada(server), "news", **{f"{{{SMQP}}}queueing": "0"})
+        for jid in jids:
+            listener = server.client(jid)
+            assert (await listener.iq("set", subscribe(jid, None, "news"))).get("type") == "result"
+    again = type(server)()
+    listeners = {jid: again.client(jid) for jid in jids}
+    async with xmpp_site(tmp_path, again, clients_max=2) as (_, service, _):
+        await until(lambda: len(service.registry.absent) == 1)
+        [out] = service.registry.absent
+        [found] = set(jids) - {out}
+        await put(ada(again), "news", "item")
+        text = f"<subscription jid='{found}' subscription='none'/>"
+        await ada(again).iq("set", pubsub(f"<subscriptions node='news'>{text}</subscriptions>", "#owner"))
+        service.clients[found].session.close()
+        assert (await notified(listeners[out])).get("id") == "item"
+
+
+async def test_a_worker_that_is_gone_while_there_is_no_room_gives_up_its_queue_later(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        worker = await working(server, "one")
+    again = type(server)()
+    worker, other = again.client(worker.jid), again.client("worker2@shakespeare.lit/desk")
+    worker.answers_questions = False
+    async with xmpp_site(tmp_path, again, clients_max=2) as (_, service, _):
+        question = await worker.receive()
+        await other.iq("get", pubsub("<subscriptions/>"))
+        await worker.send(f"<iq type='error' id='{question.get('id')}'>{SERVER_ERROR}</iq>")
+        again.leave(worker)
+        await wait_all_tasks_blocked()
+        assert len(service.registry.of_node(NODE)) == 1
+        service.clients[other.jid].session.close()
+        await until(lambda: not service.registry.of_node(NODE))
 
 
 async def test_presence_is_answered_at_the_bare_jid(tmp_path: Path) -> None:
