@@ -29,9 +29,13 @@ class _Shared(msgspec.Struct):
     """What `StoredMessage.shared` holds once this front end has written the message.
 
     Attributes:
+        publisher: the JID that it names; its node may have been told otherwise since.
+        payload: whether the item has its own; likewise.
         headers: between the others; "" for none.
     """
 
+    publisher: str
+    payload: bool
     event: str
     headers: str
     rest: str
@@ -45,9 +49,12 @@ def content(delivered: Delivered, publisher: str = "", *, queue: bool, payload: 
         payload: whether the item has its own, or only its id.
     """
     stored = delivered.stored
-    if delivered.attempt == 1 and isinstance(stored.shared, _Shared):
-        written = stored.shared
-    else:
+    written = stored.shared
+    if (
+        delivered.attempt > 1
+        or not isinstance(written, _Shared)
+        or (written.publisher, written.payload) != (publisher, payload)
+    ):
         written = _content(delivered, publisher, payload=payload)
         if delivered.attempt == 1:
             stored.shared = written
@@ -69,7 +76,7 @@ def _content(delivered: Delivered, publisher: str, *, payload: bool) -> _Shared:
     created = delay_text(message) if message.created else ""
     again = f"<delivery xmlns='{SMQP}' count='{delivered.attempt}'/>" if delivered.attempt > 1 else ""
     event = f"<event xmlns='{PUBSUB_EVENT}'><items node='{node}'>{item}</items></event>"
-    return _Shared(event, headers_text(message), f"{again}{created}")
+    return _Shared(publisher, payload, event, headers_text(message), f"{again}{created}")
 
 
 def published(sender: str, jid: str, delivered: Delivered, content: str, kind: str) -> str:

@@ -247,6 +247,15 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_collections.py::test_each_notification_names_its_node_and_the_collection",),
     ),
     Mutation(
+        name="an item that was sent already is sent as its node was configured then",
+        file="plugins/xmpp/forms/notifications.py",
+        old="        or (written.publisher, written.payload) != (publisher, payload)\n",
+        new="",
+        tests=(
+            f"{_XMPP}/test_node_options.py::test_an_item_that_was_sent_already_is_sent_as_its_node_says_now",
+        ),
+    ),
+    Mutation(
         name="a publisher says which collection a notification came by",
         file="plugins/xmpp/forms/payload.py",
         old="|(?i:Collection|SubID)",

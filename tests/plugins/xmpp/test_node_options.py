@@ -244,3 +244,22 @@ async def test_a_node_whose_record_is_damaged_is_for_its_owners(tmp_path: Path, 
             "type"
         ) == "result"
         assert (await dan.iq("set", subscribe(dan.jid, None, "news.open"))).get("type") == "result"
+
+
+@pytest.mark.parametrize(("before", "now"), [("1", "0"), ("0", "1")])
+async def test_an_item_that_was_sent_already_is_sent_as_its_node_says_now(
+    tmp_path: Path, before: str, now: str
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        owner, early, late = ada(server), ada(server, "early"), ada(server, "late")
+        options = (f"{{{SMQP}}}publisher", "pubsub#deliver_payloads")
+        await create(owner, "news", **PLAIN, **dict.fromkeys(options, before))
+        await early.iq("set", subscribe(early.jid, None, "news"))
+        await put(owner, "news", "item")
+        item = await notified(early)
+        assert (item.get("publisher"), len(item)) == ((owner.jid, 1) if before == "1" else (None, 0))
+        assert (await configure(owner, "news", **dict.fromkeys(options, now))).get("type") == "result"
+        await late.iq("set", subscribe(late.jid, None, "news"))
+        item = await notified(late)
+        # who published it is not kept where its node did not tell that then
+        assert (item.get("publisher"), len(item)) == (None, int(now))
