@@ -1,12 +1,14 @@
 """Pages of what is listed. Source: XEP-0059."""
 
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
 from xml.etree.ElementTree import Element, SubElement
 
 import msgspec
 
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.wire.namespaces import RESULT_SET
+from plugins.xmpp.wire.serializer import serialize
 
 PAGE_MAX: Final = 100
 """Of one answer, whatever is asked for."""
@@ -14,6 +16,7 @@ PAGE_MAX: Final = 100
 INDEX_MAX: Final = 10_000
 """Up to there what is listed is counted from its beginning; further on pages go by `after`."""
 
+_Listed = TypeVar("_Listed")
 _SET: Final = f"{{{RESULT_SET}}}set"
 
 
@@ -79,3 +82,31 @@ def page_end(first: str, last: str, count: int | None = None, index: int | None 
     if count is not None:
         SubElement(end, f"{{{RESULT_SET}}}count").text = str(count)
     return end
+
+
+def page_of(
+    found: Mapping[str, _Listed], page: Page, write: Callable[[_Listed], Element], bytes_max: int
+) -> tuple[list[Element], list[Element]]:
+    """What of a list is on a page, as it is written; and what is told of the page where that is not all.
+
+    `found` is what is listed, by its place, in the order of which it comes. Raises UnsendableError.
+    """
+    places = sorted(found)
+    begin = page.index or 0
+    rest = [place for place in places if place > page.after][begin : begin + page.max]
+    elements = _fitting((write(found[place]) for place in rest), bytes_max)
+    if len(elements) == len(places):
+        return elements, []
+    first, last = (rest[0], rest[len(elements) - 1]) if elements else ("", "")
+    return elements, [page_end(first, last, len(places), page.index)]
+
+
+def _fitting(elements: Iterable[Element], bytes_max: int) -> list[Element]:
+    """As many, from the first, as fit as they are written; one in any case, lest there be no next page."""
+    fitting: list[Element] = []
+    for element in elements:
+        bytes_max -= len(serialize(element, "").encode())
+        if bytes_max < 0 and fitting:
+            break
+        fitting.append(element)
+    return fitting

@@ -7,14 +7,14 @@ import msgspec
 from slixmpp.jid import JID, InvalidJID
 
 from plugins.xmpp.forms.node_record import AFFILIATIONS_MAX, ListedAffiliation, NodeRecord
-from plugins.xmpp.forms.paging import Page, page_end
+from plugins.xmpp.forms.paging import Page, page_of
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import NodeSubscription, read_subscription
 from plugins.xmpp.requests import authorizing, records
 from plugins.xmpp.requests.nodes import end_unlisted, known
 from plugins.xmpp.requests.request import Request
-from plugins.xmpp.requests.subscribing import ELEMENT_BYTES, page_of
+from plugins.xmpp.requests.subscribing import ListedSubscription, by_subid, room_for_list
 from plugins.xmpp.wire.namespaces import PUBSUB, PUBSUB_OWNER
 
 _SUBSCRIPTION: Final = f"{{{PUBSUB_OWNER}}}subscription"
@@ -32,16 +32,16 @@ async def subscriptions(request: Request) -> None:
     listed = SubElement(answer, f"{{{PUBSUB_OWNER}}}subscriptions", {"node": node})
     found = [read_subscription(info) for info in request.client.session.subscriptions(node)]
     there = [each for each in found if each is not None and each.node == node and not each.leaving]
-    page, end = page_of(request.service, there, Page.read(request.parent))
-    for subscription in page:
-        attributes = {
-            "jid": subscription.subscriber,
-            "subid": subscription.subid,
-            "subscription": "subscribed",
-        }
-        SubElement(listed, _SUBSCRIPTION, attributes)
-    for jid in record.requests:
-        SubElement(listed, _SUBSCRIPTION, {"jid": jid, "subscription": "pending"})
+    entries = by_subid(
+        [ListedSubscription(node, jid, "pending") for jid in record.requests],
+        [ListedSubscription(node, each.subscriber) for each in there],
+    )
+
+    def write(each: ListedSubscription) -> Element:
+        return Element(_SUBSCRIPTION, each.attributes)
+
+    elements, end = page_of(entries, Page.read(request.parent), write, room_for_list(request))
+    listed.extend(elements)
     answer.extend(end)
     await request.answer(answer)
 
@@ -82,20 +82,15 @@ async def affiliations(request: Request) -> None:
     answer = Element(f"{{{PUBSUB_OWNER}}}pubsub")
     listed = SubElement(answer, f"{{{PUBSUB_OWNER}}}affiliations", {"node": node})
     subscribers = (bare_of(each.jid) for each in request.service.registry.of_node(node))
-    there = sorted({request.asker, *record.affiliations, *subscribers} | ({record.creator} - {""}))
+    there = {request.asker, *record.affiliations, *subscribers} | ({record.creator} - {""})
+
+    def write(jid: str) -> Element:
+        return Element(_AFFILIATION, {"jid": jid, "affiliation": _held(request, node, jid, record)})
+
     page = Page.read(request.parent)
-    room = request.service.settings.send_bytes_max // 2
-    shown: list[str] = []
-    first_index = page.index or 0
-    for jid in [jid for jid in there if jid > page.after][first_index : first_index + page.max]:
-        room -= ELEMENT_BYTES + len(jid.encode())
-        if room < 0:
-            break
-        SubElement(listed, _AFFILIATION, {"jid": jid, "affiliation": _held(request, node, jid, record)})
-        shown.append(jid)
-    if len(shown) < len(there):
-        first, last = (shown[0], shown[-1]) if shown else ("", "")
-        answer.append(page_end(first, last, len(there), page.index))
+    elements, end = page_of({jid: jid for jid in there}, page, write, room_for_list(request))
+    listed.extend(elements)
+    answer.extend(end)
     await request.answer(answer)
 
 

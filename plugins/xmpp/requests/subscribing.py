@@ -1,6 +1,6 @@
 """Subscriptions and their options, and what a client may do. Source: XEP-0060 5.6, 5.7, 6; XEP-0254 2.1."""
 
-from typing import Final
+from typing import Final, NamedTuple
 from xml.etree.ElementTree import Element, SubElement
 
 from slixmpp.jid import JID, InvalidJID
@@ -10,13 +10,13 @@ from plugins.xmpp.delivery.calls import Reply
 from plugins.xmpp.forms.data_forms import SUBSCRIBE_OPTIONS, result_form, submitted
 from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.node_settings import NodeSettings
-from plugins.xmpp.forms.paging import Page, page_end
+from plugins.xmpp.forms.paging import Page, page_end, page_of
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.access import Admission
 from plugins.xmpp.known.identities import bare_of
-from plugins.xmpp.known.registry import NodeSubscription
+from plugins.xmpp.known.registry import NodeSubscription, subid_of
 from plugins.xmpp.requests import authorizing, beginning, records
-from plugins.xmpp.requests.request import Request, ServicePort
+from plugins.xmpp.requests.request import Request
 from plugins.xmpp.requests.subscription_options import (
     COLLECTION_OPTIONS,
     QOS_FIELD,
@@ -32,11 +32,21 @@ from routing.errors import Refusal
 from routing.names import owner_of
 from routing.patterns import is_pattern
 
-ELEMENT_BYTES: Final = 250
-"""Of a `<subscription/>` besides its names."""
-
 PLAIN_CREDIT: Final = 100
 """For a node without queueing: what may be on its way to the server and back."""
+
+
+class ListedSubscription(NamedTuple):
+    """A JID, as it is told, at a node: it subscribes, or waits for an owner."""
+
+    node: str
+    jid: str
+    state: str = "subscribed"
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """As they are listed; without the node."""
+        return {"jid": self.jid, "subid": subid_of(self.node, self.jid), "subscription": self.state}
 
 
 def _subscriber(request: Request, another: StanzaError) -> str:
@@ -163,7 +173,7 @@ def _configuration_required(node: str, jid: str) -> StanzaError:
 
 def _subscribed(subscription: NodeSubscription, jid: str, *, with_options: bool) -> Element:
     pubsub = Element(f"{{{PUBSUB}}}pubsub")
-    pubsub.append(_subscription(subscription, jid))
+    pubsub.append(_subscription(ListedSubscription(subscription.node, jid)))
     if with_options:
         values = {QOS_FIELD: level_name(subscription)}
         if subscription.is_collection:
@@ -177,14 +187,8 @@ def _subscribed(subscription: NodeSubscription, jid: str, *, with_options: bool)
     return pubsub
 
 
-def _subscription(subscription: NodeSubscription, jid: str, state: str = "subscribed") -> Element:
-    attributes = {
-        "jid": jid,
-        "node": subscription.node,
-        "subid": subscription.subid,
-        "subscription": state,
-    }
-    return Element(f"{{{PUBSUB}}}subscription", attributes)
+def _subscription(listed: ListedSubscription) -> Element:
+    return Element(f"{{{PUBSUB}}}subscription", {"node": listed.node, **listed.attributes})
 
 
 def _of_asker(request: Request) -> str:
@@ -220,7 +224,7 @@ async def unsubscribe(request: Request) -> None:
     found, jid = _find(request, kind="cancel")
     await _leave(request, found)
     answer = Element(f"{{{PUBSUB}}}pubsub")
-    answer.append(_subscription(found[0], jid, "none"))
+    answer.append(_subscription(ListedSubscription(found[0].node, jid, "none")))
     await request.answer(answer)
     await beginning.tell_owners(request, node, jid, "none")
 
@@ -298,40 +302,36 @@ async def subscriptions(request: Request) -> None:
     node = request.action.get("node")
     answer = Element(f"{{{PUBSUB}}}pubsub")
     listed = SubElement(answer, f"{{{PUBSUB}}}subscriptions", {"node": node} if node else {})
+    registry, session = request.service.registry, request.client.session
     found = [
-        each
-        for each in request.service.registry.of_bare(request.asker)
+        ListedSubscription(each.node, each.subscriber)
+        for each in registry.of_bare(request.asker)
         if not each.leaving and node in (None, "", each.node)
     ]
-    page, end = page_of(request.service, found, Page.read(request.parent))
-    listed.extend(_subscription(each, each.subscriber) for each in page)
-    for waits_at in request.service.registry.pending_of(request.asker):
-        for jid in records.record(request.client.session, waits_at).requests:
-            if node in (None, "", waits_at) and bare_of(jid) == request.asker:
-                attributes = {"jid": jid, "node": waits_at, "subscription": "pending"}
-                SubElement(listed, f"{{{PUBSUB}}}subscription", attributes)
+    waiting = [
+        ListedSubscription(waits_at, jid, "pending")
+        for waits_at in registry.pending_of(request.asker)
+        if node in (None, "", waits_at)
+        for jid in records.record(session, waits_at).requests
+        if bare_of(jid) == request.asker
+    ]
+    room, page = room_for_list(request), Page.read(request.parent)
+    elements, end = page_of(by_subid(waiting, found), page, _subscription, room)
+    listed.extend(elements)
     answer.extend(end)
     await request.answer(answer)
 
 
-def page_of(
-    service: ServicePort, subscriptions: list[NodeSubscription], page: Page
-) -> tuple[list[NodeSubscription], list[Element]]:
-    """What of a list fits into an answer, and what is told of the page where that is not all."""
-    ordered = sorted({each.subid: each for each in subscriptions}.values(), key=lambda each: each.subid)
-    first_index = page.index or 0
-    rest = [each for each in ordered if each.subid > page.after][first_index : first_index + page.max]
-    room = service.settings.send_bytes_max // 2
-    out: list[NodeSubscription] = []
-    for each in rest:
-        room -= ELEMENT_BYTES + len(each.jid.encode()) + len(each.node.encode())
-        if room < 0:
-            break
-        out.append(each)
-    if len(out) == len(ordered):
-        return out, []
-    first, last = (out[0].subid, out[-1].subid) if out else ("", "")
-    return out, [page_end(first, last, len(ordered), page.index)]
+def by_subid(
+    waiting: list[ListedSubscription], found: list[ListedSubscription]
+) -> dict[str, ListedSubscription]:
+    """Both, each JID once at a node: who subscribes to it does not wait for it."""
+    return {each.attributes["subid"]: each for each in (*waiting, *found)}
+
+
+def room_for_list(request: Request) -> int:
+    """Bytes of an answer that its list may fill; the rest is for all else."""
+    return request.service.settings.send_bytes_max // 2
 
 
 async def topics_of(session: Session, page: Page, pattern: str = "") -> list[TopicInfo]:

@@ -187,6 +187,13 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_access.py::test_who_cannot_be_let_in_now_waits_on",),
     ),
     Mutation(
+        name="an owner's list leaves out who waits",
+        file="plugins/xmpp/requests/owning.py",
+        old='[ListedSubscription(node, jid, "pending") for jid in record.requests]',
+        new="[]",
+        tests=(f"{_XMPP}/test_pages.py::test_who_waits_for_an_owner_is_on_one_page_with_who_subscribes",),
+    ),
+    Mutation(
         name="several items are published one by one",
         file="plugins/xmpp/requests/publishing.py",
         old="        for message in messages:\n            session.publish(node, message)\n",

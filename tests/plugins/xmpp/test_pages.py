@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import quoteattr
 
 import pytest
 import trio
@@ -10,7 +11,8 @@ from daemon.frontend import Identity
 from plugins.xmpp.wire.namespaces import RESULT_SET
 from routing.message import Message, Section
 from tests.support.patience import PATIENCE_S
-from tests.support.xmpp import COMPONENT_NAME, xmpp_site
+from tests.support.xmpp import COMPONENT_NAME, XmppClient, xmpp_site
+from tests.support.xmpp_collections import READERS, reader
 from tests.support.xmpp_pubsub import (
     ITEMS,
     PUBSUB,
@@ -273,3 +275,60 @@ async def test_a_million_of_anything_is_a_page(tmp_path: Path) -> None:
             assert len(list(answer.iter(f"{{{ITEMS}}}item"))) == 3
             answer = await client.iq("get", pubsub(f"<items node='n0' max_items='{most}'/>"))
             assert answer.get("type") == "result"
+
+
+RSM = f"{{{RESULT_SET}}}"
+
+
+async def paged(client: XmppClient, content: str, most: int, owner: str = "") -> list[tuple[str, str]]:
+    """(JID, state) of all that is listed, `most` on a page; how many there are is told right on each."""
+    seen: list[tuple[str, str]] = []
+    counts, after = set(), ""
+    while True:
+        rsm = f"<set xmlns='{RESULT_SET}'><max>{most}</max>{after}</set>"
+        answer = await client.iq("get", pubsub(content + rsm, owner))
+        page = list(answer.iter(f"{{{PUBSUB}{owner}}}subscription"))
+        assert len(page) <= most
+        seen += [(each.get("jid", ""), each.get("subscription", "")) for each in page]
+        counts.add(answer.findtext(f".//{RSM}count"))
+        if not page or (last := answer.findtext(f".//{RSM}last")) is None:
+            break
+        after = f"<after>{last}</after>"
+    assert counts == {str(len(seen))}
+    return seen
+
+
+async def test_who_waits_for_an_owner_is_on_one_page_with_who_subscribes(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
+        owner, node = ada(server), "news.open"
+        await create(owner, node, **{f"{{{SMQP}}}queueing": "0", "pubsub#access_model": "authorize"})
+        waiting, subscribed = [], []
+        for number in range(5):
+            waiting.append(reader(server, number).jid)
+            await reader(server, number).iq("set", subscribe(waiting[-1], None, node))
+            subscribed.append(f"ada@shakespeare.lit/{number}")
+            await owner.iq("set", subscribe(subscribed[-1], None, node))
+        of_node = await paged(owner, f"<subscriptions node='{node}'/>", 3, "#owner")
+        assert sorted(of_node) == sorted(
+            [*((jid, "pending") for jid in waiting), *((jid, "subscribed") for jid in subscribed)]
+        )
+        one = server.client("reader7@shakespeare.lit/0")
+        for number in range(5):
+            await one.iq("set", subscribe(f"reader7@shakespeare.lit/{number}", None, node))
+        own = await paged(one, "<subscriptions/>", 2)
+        assert sorted(own) == [(f"reader7@shakespeare.lit/{number}", "pending") for number in range(5)]
+
+
+async def test_a_page_fits_however_its_names_are_written(tmp_path: Path) -> None:
+    """A quote takes six bytes."""
+    async with xmpp_site(tmp_path, send_bytes_max=20_000) as (server, _, _):
+        owner, client = ada(server), server.client("worker1@shakespeare.lit/x")
+        await create(owner, "news", **{f"{{{SMQP}}}queueing": "0"})
+        jids = ["worker1@shakespeare.lit/" + "'" * 500 + str(number) for number in range(10)]
+        for jid in jids:
+            text = f"<subscribe jid={quoteattr(jid)} node='news'/>"
+            options = f"<options>{form('subscribe_options', **{f'{{{SMQP}}}qos': 'none'})}</options>"
+            assert (await client.iq("set", pubsub(text + options))).get("type") == "result"
+        of_node = await paged(owner, "<subscriptions node='news'/>", 100, "#owner")
+        assert sorted(jid for jid, _ in of_node) == jids
+        assert sorted(jid for jid, _ in await paged(client, "<subscriptions/>", 100)) == jids
