@@ -15,7 +15,7 @@ from plugins.xmpp.forms.payload import item_id
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import channel_of, local_of
 from plugins.xmpp.requests import collections
-from plugins.xmpp.requests.items import number_of
+from plugins.xmpp.requests.items import number_of, read_on
 from plugins.xmpp.requests.request import OpenRequest, Request, ServicePort
 from plugins.xmpp.requests.subscribing import topics_of
 from plugins.xmpp.wire.namespaces import (
@@ -157,10 +157,8 @@ async def things(request: Request) -> None:
         request.service.access.check_may_retrieve(request.asker, node, record_of(topic))
         if page.index is not None:
             raise StanzaError("feature-not-implemented", "cancel", "by index at <items/> only")
-        after = number_of(page.after)
-        found = await request.client.session.browse(node, after, page.max) if page.max else []
-        shown = (each for each in found if not each.locked)
-        for name in dict.fromkeys(item_id(each.stored.message) for each in shown):
+        found = await read_on(request, node, topic, number_of(page.after), page.max)
+        for name in dict.fromkeys(item_id(each.stored.message) for each in found):
             if is_sendable(name):
                 # slixmpp takes items of one node for one item
                 attributes = {"jid": request.service.name, "name": name}

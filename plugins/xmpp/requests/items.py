@@ -46,19 +46,15 @@ async def items(request: Request) -> None:
         page.max = min(page.max, read_max(most))
         if not page.after and page.before is None:
             page.before = ""
-    if page.index is not None:
-        found = await _from_index(request, node, topic, page.index, page.max)
-        listed, shown = await _fitting(request, node, found)
-    elif page.before is None:
-        after = max(number_of(page.after), await _passed_over(request, node, topic))
-        found = await request.client.session.browse(node, after, page.max) if page.max else []
-        listed, shown = await _fitting(request, node, found)
+    if page.before is None:
+        found = await read_on(request, node, topic, number_of(page.after), page.max, page.index or 0)
+        listed, shown = _fitting(request, node, found)
     else:
         before = number_of(page.before) if page.before else None
         found = await _last(request, node, before, page.max) if page.max else []
         passed_over = await _passed_over(request, node, topic)
         found = [held for held in found if held.message_id > passed_over]
-        listed, shown = await _fitting(request, node, found[::-1])
+        listed, shown = _fitting(request, node, found[::-1])
         listed.reverse()
         shown.reverse()
     first, last = (str(shown[0]), str(shown[-1])) if shown else ("", page.after)
@@ -98,21 +94,26 @@ async def _last(request: Request, node: str, before: int | None, count: int) -> 
         window *= 2
 
 
-async def _from_index(
-    request: Request, node: str, topic: TopicInfo, index: int, count: int
+async def read_on(
+    request: Request, node: str, topic: TopicInfo, after: int, count: int, index: int = 0
 ) -> list[HeldMessage]:
-    """Items behind the first so many, counted from the oldest. Source: XEP-0059 2.6."""
-    after = await _passed_over(request, node, topic)
+    """So many of the items that the client may see, oldest first, behind the message `after`.
+
+    Those that it may not see are passed over, as many as there are: they take no place on a page. So are the
+    first `index` that it may see. Source: XEP-0059 2.6.
+    """
+    after = max(after, await _passed_over(request, node, topic))
     found: list[HeldMessage] = []
+    at_a_time = READ_AT_A_TIME if index else count
     while len(found) < count:
-        page = await request.client.session.browse(node, after, READ_AT_A_TIME)
+        page = await request.client.session.browse(node, after, at_a_time)
         replaced = await _replaced(request, node, page)
         visible = [held for held in page if held.message_id not in replaced and _visible(request, node, held)]
         found += visible[index:]
         index = max(index - len(visible), 0)
-        if len(page) < READ_AT_A_TIME:
+        if len(page) < at_a_time:
             break
-        after = page[-1].message_id
+        after, at_a_time = page[-1].message_id, READ_AT_A_TIME
     return found[:count]
 
 
@@ -129,24 +130,22 @@ async def _passed_over(request: Request, node: str, topic: TopicInfo) -> int:
     return kept[0].message_id - 1 if len(kept) == items_max else 0
 
 
-async def _fitting(request: Request, node: str, found: list[HeldMessage]) -> tuple[list[Listed], list[int]]:
-    """Those that fit into an answer, from the first; and the numbers of what was looked at for them."""
+def _fitting(request: Request, node: str, found: list[HeldMessage]) -> tuple[list[Listed], list[int]]:
+    """Those that fit into an answer, from the first; and their numbers, with those of what fits into none."""
     listed: list[Listed] = []
     shown: list[int] = []
     most = room = request.service.settings.send_bytes_max // 2
-    replaced = await _replaced(request, node, found)
     for held in found:
-        if held.message_id not in replaced and _visible(request, node, held):
-            try:
-                item = _text(request, node, held)
-            except UnsendableError:
-                item = ("", "")
-            size = sum(len(part.encode()) for part in item)
-            if room < size <= most:
-                break
-            if size and size <= most:
-                listed.append(item)
-                room -= size
+        try:
+            item = _text(request, node, held)
+        except UnsendableError:
+            item = ("", "")
+        size = sum(len(part.encode()) for part in item)
+        if room < size <= most:
+            break
+        if size and size <= most:
+            listed.append(item)
+            room -= size
         shown.append(held.message_id)
     return listed, shown
 

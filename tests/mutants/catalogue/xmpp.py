@@ -187,6 +187,13 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_access.py::test_who_cannot_be_let_in_now_waits_on",),
     ),
     Mutation(
+        name="items that others have fill the page",
+        file="plugins/xmpp/requests/items.py",
+        old="        if len(page) < at_a_time:\n",
+        new="        if page:\n",
+        tests=(f"{_XMPP}/test_pages.py::test_items_that_others_have_take_no_place_on_a_page",),
+    ),
+    Mutation(
         name="an owner's list leaves out who waits",
         file="plugins/xmpp/requests/owning.py",
         old='[ListedSubscription(node, jid, "pending") for jid in record.requests]',

@@ -280,6 +280,30 @@ async def test_a_million_of_anything_is_a_page(tmp_path: Path) -> None:
 RSM = f"{{{RESULT_SET}}}"
 
 
+async def test_items_that_others_have_take_no_place_on_a_page(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        owner, worker = ada(server), server.client("worker1@shakespeare.lit/x")
+        await create(owner, "tasks")
+        await worker.iq("set", subscribe(worker.jid, "7", "tasks"))
+        for number in range(10):
+            await put(owner, "tasks", f"job-{number}")
+        for _ in range(7):
+            await notified(worker)
+        rsm = f"<set xmlns='{RESULT_SET}'><max>2</max>{{}}</set>"
+        for asked, item, attribute in (
+            (f"<pubsub xmlns='{PUBSUB}'><items node='tasks'/>{rsm}</pubsub>", f"{{{PUBSUB}}}item", "id"),
+            (f"<query xmlns='{ITEMS}' node='tasks'>{rsm}</query>", f"{{{ITEMS}}}item", "name"),
+        ):
+            first = await owner.iq("get", asked.format(""))
+            assert [each.get(attribute) for each in first.iter(item)] == ["job-7", "job-8"]
+            last = first.findtext(f".//{RSM}last")
+            rest = await owner.iq("get", asked.format(f"<after>{last}</after>"))
+            assert [each.get(attribute) for each in rest.iter(item)] == ["job-9"]
+            assert rest.findtext(f".//{RSM}first") == rest.findtext(f".//{RSM}last")
+            own = await worker.iq("get", asked.format(""))
+            assert [each.get(attribute) for each in own.iter(item)] == ["job-0", "job-1"]
+
+
 async def paged(client: XmppClient, content: str, most: int, owner: str = "") -> list[tuple[str, str]]:
     """(JID, state) of all that is listed, `most` on a page; how many there are is told right on each."""
     seen: list[tuple[str, str]] = []
