@@ -120,8 +120,10 @@ async def changed(hub: PresencePort, stanza: Element) -> None:
             client.gone()
         return
     answers = {"subscribe": ("subscribed", ""), "unsubscribe": ("unsubscribed",), "probe": ("",)}
+    asked = bare_of(stanza.get("to") or hub.name)
     for answer in answers.get(kind, ()):
-        presence = Element(PRESENCE, {"from": hub.name, "to": bare_of(jid) if kind != "probe" else jid})
+        # from whom it was asked: a contact's server takes it from nobody else
+        presence = Element(PRESENCE, {"from": asked, "to": bare_of(jid) if kind != "probe" else jid})
         if answer:
             presence.set("type", answer)
         await hub.component.send(presence, again=True)

@@ -317,6 +317,23 @@ async def test_presence_is_answered_at_the_bare_jid(tmp_path: Path) -> None:
         assert {answer.get("to") for answer in answers} == {WORKER}
 
 
+@pytest.mark.parametrize("contact", [f"{NODE}@{COMPONENT_NAME}", COMPONENT_NAME])
+async def test_who_adds_a_contact_is_answered_by_it(tmp_path: Path, contact: str) -> None:
+    """RFC 6121 3.1.5, 3.3.3 and 4.3.2: an answer of anybody else means nothing."""
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = server.client(WORKER)
+        for kind, answers in (
+            ("subscribe", ["subscribed", None]),
+            ("probe", [None]),
+            ("unsubscribe", ["unsubscribed"]),
+        ):
+            await client.send(f"<presence type='{kind}' to='{contact}'/>")
+            told = [await client.receive() for _ in answers]
+            assert [(each.get("from"), each.get("type")) for each in told] == [
+                (contact, answer) for answer in answers
+            ]
+
+
 # -- owners ---------------------------------------------------------------------------------------
 
 
