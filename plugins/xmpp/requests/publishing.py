@@ -27,7 +27,7 @@ from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import local_of
 from plugins.xmpp.requests import collections, records
 from plugins.xmpp.requests.request import AskingClient, Request, ServicePort, node_of
-from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB, SHIM
+from plugins.xmpp.wire.namespaces import ANNOTATIONS, CLIENT, COMPONENT, PUBSUB, SHIM, namespace_of
 from plugins.xmpp.wire.serializer import escape_attribute
 from routing.errors import Refusal
 from routing.message import INFINITE, Message, Section
@@ -36,6 +36,8 @@ from routing.names import check_topic, owner_of
 ITEMS_MAX: Final = 100
 """Of one publication."""
 
+_OF_STANZAS: Final = frozenset({CLIENT, COMPONENT})
+_THREADS: Final = frozenset(f"{{{namespace}}}thread" for namespace in _OF_STANZAS)
 _ITEM: Final = f"{{{PUBSUB}}}item"
 _PUBLISH: Final = f"{{{PUBSUB}}}publish"
 _OPTIONS: Final = f"{{{PUBSUB}}}publish-options"
@@ -282,7 +284,8 @@ def _create_as(request: Request, node: str, values: dict[str, str]) -> None:
 def read_message(message: Element, to: str, limits: Limits) -> Publication | None:
     """What a message publishes: the `<publish/>` in it, or itself to the topic that it is addressed to.
 
-    None where it publishes nothing. Raises StanzaError, Refusal.
+    Itself is without what chat clients annotate it with. None where it publishes nothing. Raises StanzaError,
+    Refusal.
     """
     pubsub = message.find(f"{{{PUBSUB}}}pubsub")
     if pubsub is not None:
@@ -299,9 +302,9 @@ def read_message(message: Element, to: str, limits: Limits) -> Publication | Non
     body, sections = "", []
     for child in message:
         namespace, _, local = child.tag[1:].partition("}")
-        if namespace == COMPONENT or namespace == "jabber:client":
+        if namespace in _OF_STANZAS:
             body = child.text or "" if local == "body" else body
-        else:
+        elif namespace not in ANNOTATIONS:
             sections.append(xml_section(child))
     if body:
         sections.insert(0, Section(TEXT_TYPE, body.encode()))
@@ -309,6 +312,12 @@ def read_message(message: Element, to: str, limits: Limits) -> Publication | Non
         return None
     check_sections(sections, limits)
     return Publication(check_topic(topic), Item("", Message(sections=tuple(sections))))
+
+
+def only_annotates(message: Element) -> bool:
+    """Whether a message says nothing but that somebody types, has read another, and the like."""
+    namespaces = [namespace_of(child.tag) for child in message if child.tag not in _THREADS]
+    return bool(namespaces) and ANNOTATIONS.issuperset(namespaces)
 
 
 async def publish_message(request: Request, publication: Publication) -> None:

@@ -52,7 +52,7 @@ def _embedded(child: Element) -> Element:
 def _publication(request: Request, to: str, message: Element) -> Publication:
     publication = read_message(message, to, request.service.site.limits)
     if publication is None:
-        raise StanzaError("service-unavailable", "cancel", "the message is to no topic")
+        raise StanzaError("service-unavailable", "cancel", "the message publishes nothing")
     session = request.client.session
     if not session.allows("publish", publication.node):
         text = f"{session.account} may not publish {publication.node}"

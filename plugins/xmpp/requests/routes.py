@@ -149,6 +149,8 @@ async def message(service: ServicePort, stanza: Element) -> None:
         request.start(authorizing.answered(request, decided))
     elif (publication := publishing.read_message(stanza, to, service.site.limits)) is not None:
         await publishing.publish_message(asked.of_client(), publication)
+    elif publishing.only_annotates(stanza):
+        # chat states, receipts and the like are nothing to complain about
+        return
     elif bare_of(to) != service.name or stanza.get("type") not in ("", None, "normal"):
-        # to the service itself, chat states, receipts and the like are nothing to complain about
         raise StanzaError("service-unavailable", "cancel")

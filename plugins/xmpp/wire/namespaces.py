@@ -30,6 +30,25 @@ SHIM: Final = "http://jabber.org/protocol/shim"
 SMQP: Final = "urn:smqp:xmpp:0"
 """Our own: SMQP's headers and content that is not XML. Documented in README.md."""
 
+ANNOTATIONS: Final = frozenset(
+    {
+        DELAY,
+        "http://jabber.org/protocol/chatstates",
+        "http://jabber.org/protocol/nick",
+        "jabber:x:delay",
+        "jabber:x:event",
+        "urn:xmpp:carbons:2",
+        "urn:xmpp:chat-markers:0",
+        "urn:xmpp:hints",
+        "urn:xmpp:receipts",
+        "urn:xmpp:sid:0",
+    }
+)
+"""What chat clients and servers say about a message, or in one of its own, and not with it.
+
+Source: XEP-0022, 0085, 0091, 0172, 0184, 0203, 0280, 0333, 0334, 0359.
+"""
+
 
 def local_name(tag: str) -> str:
     """The name without its namespace."""

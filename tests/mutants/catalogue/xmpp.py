@@ -187,6 +187,13 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_access.py::test_who_cannot_be_let_in_now_waits_on",),
     ),
     Mutation(
+        name="that somebody types is a job",
+        file="plugins/xmpp/requests/publishing.py",
+        old="        elif namespace not in ANNOTATIONS:\n",
+        new="        else:\n",
+        tests=(f"{_XMPP}/test_content.py::test_what_a_chat_client_adds_to_a_message_is_not_published",),
+    ),
+    Mutation(
         name="items that others have fill the page",
         file="plugins/xmpp/requests/items.py",
         old="        if len(page) < at_a_time:\n",

@@ -10,9 +10,10 @@ from daemon.frontend import Delivered, Identity, SubscribeOptions
 from daemon.settings import QueueSettings
 from plugins.xmpp.wire.serializer import serialize
 from routing.message import Message, Section
-from tests.support.xmpp import xmpp_site
+from tests.support.xmpp import COMPONENT_NAME, xmpp_site
 from tests.support.xmpp_pubsub import (
     INFO,
+    NODE,
     NS,
     PUBSUB,
     SMQP,
@@ -225,3 +226,39 @@ async def test_what_is_no_text_that_xml_can_hold_is_bytes(
         assert data is not None
         assert base64.b64decode(data) == body
         session.close()
+
+
+# -- messages of people who chat ------------------------------------------------------------------
+
+TYPES = "<composing xmlns='http://jabber.org/protocol/chatstates'/>"
+ANNOTATIONS = (
+    "<active xmlns='http://jabber.org/protocol/chatstates'/><request xmlns='urn:xmpp:receipts'/>"
+    "<markable xmlns='urn:xmpp:chat-markers:0'/><origin-id xmlns='urn:xmpp:sid:0' id='q'/>"
+    "<stanza-id xmlns='urn:xmpp:sid:0' id='q' by='shakespeare.lit'/><store xmlns='urn:xmpp:hints'/>"
+    "<delay xmlns='urn:xmpp:delay' stamp='2002-09-10T23:08:25Z'/>"
+)
+
+
+async def test_what_a_chat_client_adds_to_a_message_is_not_published(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        await client.iq("set", subscribe(client.jid))
+        to = f"to='{NODE}@{COMPONENT_NAME}' type='chat'"
+        await client.send(f"<message {to}>{TYPES}<thread>1</thread></message>")
+        await client.send(f"<message {to}><body>a job</body>{ANNOTATIONS}<thread>1</thread></message>")
+        [text] = await notified(client)
+        assert (text.tag, text.text) == (f"{{{SMQP}}}text", "a job")
+        await client.send(f"<message {to}>{ANNOTATIONS}<job xmlns='urn:a'/></message>")
+        [job] = await notified(client)
+        assert job.tag == "{urn:a}job"
+        assert client.quiet()
+
+
+@pytest.mark.parametrize("to", [f"{NODE}@{COMPONENT_NAME}", COMPONENT_NAME])
+async def test_nobody_is_told_that_a_chat_state_is_no_message(tmp_path: Path, to: str) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        await client.send(f"<message to='{to}' type='chat'>{TYPES}</message>")
+        assert (await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")).get("type") == "result"
+        assert client.quiet()
+        assert site.broker.held == 0
