@@ -7,8 +7,11 @@ is the same after every restart: a few readable characters, then enough of a has
 
 import hashlib
 import re
+from collections.abc import Container
 from functools import lru_cache
 from typing import Final
+
+from slixmpp.jid import JID, InvalidJID
 
 from plugins.xmpp.forms.payload import PUBLISHER
 from plugins.xmpp.forms.stanzas import StanzaError
@@ -29,6 +32,20 @@ def local_of(jid: str) -> str:
     """The part before the @; "" for none."""
     bare = bare_of(jid)
     return bare.partition("@")[0] if "@" in bare else ""
+
+
+def read_jid(text: str, known: Container[str] = ()) -> str:
+    """A JID that somebody names, in the form in which all are kept; "" for none.
+
+    One that is `known` is taken as it stands: servers vouch for JIDs (RFC 7622) that the form of RFC 6122,
+    which slixmpp makes, changes or does not have.
+    """
+    if text in known:
+        return text
+    try:
+        return str(JID(text))
+    except InvalidJID:
+        return ""
 
 
 @lru_cache(maxsize=16_384)

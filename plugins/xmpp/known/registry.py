@@ -238,6 +238,10 @@ class Registry:
         if not waiting:
             self._pending.pop(bare_of(jid), None)
 
+    def waiting(self, bare: str, node: str) -> set[str]:
+        """Of a bare JID and its resources, those that wait for the owners of a node."""
+        return {jid for waits_at, jid in self._pending.get(bare, ()) if waits_at == node}
+
     def pending_of(self, bare: str) -> list[str]:
         """Nodes whose owners a bare JID, or a resource of it, may wait for: their records say who does."""
         return sorted({node for node, _ in self._pending.get(bare, ())})

@@ -4,12 +4,11 @@ from typing import Any, Final, get_args
 from xml.etree.ElementTree import Element, SubElement
 
 import msgspec
-from slixmpp.jid import JID, InvalidJID
 
 from plugins.xmpp.forms.node_record import AFFILIATIONS_MAX, ListedAffiliation, NodeRecord
 from plugins.xmpp.forms.paging import Page, page_of
 from plugins.xmpp.forms.stanzas import StanzaError
-from plugins.xmpp.known.identities import bare_of
+from plugins.xmpp.known.identities import bare_of, read_jid
 from plugins.xmpp.known.registry import NodeSubscription, read_subscription
 from plugins.xmpp.requests import authorizing, records
 from plugins.xmpp.requests.nodes import end_unlisted, known
@@ -104,7 +103,9 @@ async def modify_affiliations(request: Request) -> None:
     Nobody takes a node from itself, so that each has an owner. Source: XEP-0060 8.9.2.
     """
     node, old, _ = known(request)
-    wanted = dict(_wanted(each) for each in _changes(request, _AFFILIATION))
+    known_jids = {request.asker, *old.affiliations, *map(bare_of, old.requests)}
+    known_jids |= {bare_of(each.jid) for each in request.service.registry.of_node(node)}
+    wanted = dict(_wanted(each, known_jids) for each in _changes(request, _AFFILIATION))
     refused: list[Element] = []
 
     def edit(record: NodeRecord) -> NodeRecord:
@@ -144,12 +145,9 @@ def _changes(request: Request, tag: str) -> list[Element]:
     return changes
 
 
-def _wanted(element: Element) -> tuple[str, str]:
+def _wanted(element: Element, known_jids: set[str]) -> tuple[str, str]:
     affiliation = element.get("affiliation", "")
-    try:
-        jid = JID(element.get("jid", "")).bare
-    except InvalidJID:
-        jid = ""
+    jid = read_jid(bare_of(element.get("jid", "")), known_jids)
     if not jid or affiliation not in (*_LISTED, "none"):
         raise StanzaError("bad-request", "modify", "a JID, and an affiliation of XEP-0060 4.1")
     return jid, affiliation

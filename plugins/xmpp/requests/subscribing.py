@@ -3,8 +3,6 @@
 from typing import Final, NamedTuple
 from xml.etree.ElementTree import Element, SubElement
 
-from slixmpp.jid import JID, InvalidJID
-
 from daemon.frontend import Accepts, Answer, Session, TopicInfo
 from plugins.xmpp.delivery.calls import Reply
 from plugins.xmpp.forms.data_forms import SUBSCRIBE_OPTIONS, result_form, submitted
@@ -13,7 +11,7 @@ from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.paging import Page, page_end, page_of
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.access import Admission
-from plugins.xmpp.known.identities import bare_of
+from plugins.xmpp.known.identities import bare_of, read_jid
 from plugins.xmpp.known.registry import NodeSubscription, subid_of
 from plugins.xmpp.requests import authorizing, beginning, records
 from plugins.xmpp.requests.request import Request
@@ -51,13 +49,15 @@ class ListedSubscription(NamedTuple):
 
 def _subscriber(request: Request, another: StanzaError) -> str:
     """The JID that is meant. Raises StanzaError, which is `another` where it is not of the sender."""
-    try:
-        jid = JID(request.action.get("jid", ""))
-    except InvalidJID:
-        raise StanzaError("bad-request", "modify", pubsub="invalid-jid") from None
-    if jid.bare != request.asker:
+    named, registry = request.action.get("jid", ""), request.service.registry
+    subscribed = (each.jid for each in registry.of_bare(request.asker))
+    waiting = registry.waiting(request.asker, request.wanted)
+    jid = read_jid(named, {request.jid, request.asker, *subscribed, *waiting})
+    if not jid:
+        raise StanzaError("bad-request", "modify", pubsub="invalid-jid")
+    if bare_of(jid) != request.asker:
         raise another
-    return str(jid)
+    return jid
 
 
 async def subscribe(request: Request) -> None:

@@ -187,6 +187,13 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_access.py::test_who_cannot_be_let_in_now_waits_on",),
     ),
     Mutation(
+        name="a JID is another than its server vouches for",
+        file="plugins/xmpp/known/identities.py",
+        old="    if text in known:\n        return text\n",
+        new="",
+        tests=(f"{_XMPP}/test_access.py::test_a_jid_is_the_one_that_its_server_vouches_for",),
+    ),
+    Mutation(
         name="that somebody types is a job",
         file="plugins/xmpp/requests/publishing.py",
         old="        elif namespace not in ANNOTATIONS:\n",

@@ -132,6 +132,29 @@ async def test_an_owner_takes_from_others_and_not_from_itself(tmp_path: Path) ->
         assert (await put(worker, NODE, "item")).get("type") == "result"
 
 
+@pytest.mark.parametrize(
+    "jid", ["reader1@shakespeare.lit/\U0001f980", "reader\U0001f980@shakespeare.lit/\u2163"]
+)
+async def test_a_jid_is_the_one_that_its_server_vouches_for(tmp_path: Path, jid: str) -> None:
+    """Also where RFC 6122, unlike RFC 7622, does not have it, or has another for it."""
+    async with xmpp_site(tmp_path, rules=READERS) as (server, service, _):
+        owner, one, other = ada(server), server.client(jid), server.client(f"{jid}, too")
+        await create(owner, NODE, **PLAIN, **{"pubsub#access_model": "authorize"})
+        leave = pubsub(f"<unsubscribe node='{NODE}' jid='{jid}'/>")
+        await one.iq("set", subscribe(jid, None, NODE))
+        assert await states(one) == ["pending"]
+        assert (await other.iq("set", leave)).get("type") == "result"
+        assert await states(one) == []
+        await one.iq("set", subscribe(jid, None, NODE))
+        assert (await affiliate(owner, jid, "member")).get("type") == "result"
+        assert (await let_in(owner, jid)).get("type") == "result"
+        await put(owner, NODE, "item")
+        while within(stanza := await one.receive(), "e:event/e:items/e:item") is None:
+            assert stanza.get("to") in (jid, bare(one))
+        assert (await other.iq("set", leave)).get("type") == "result"
+        assert service.registry.of_node(NODE) == []
+
+
 @pytest.mark.parametrize("text", ["", "jid='ada@shakespeare.lit' affiliation='king'", "affiliation='member'"])
 async def test_what_is_no_affiliation_changes_nothing(tmp_path: Path, text: str) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
