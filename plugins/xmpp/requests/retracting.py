@@ -113,11 +113,17 @@ async def _retract_others(request: Request, node: str, ids: list[str]) -> None:
     found: list[HeldMessage] = []
     queue = NodeSettings.of(client.session.topic(node)).is_queue
     service.access.check_publisher(request.asker, node, records.record(client.session, node))
+    may_remove, has_some = client.session.allows("remove", node), False
     for id in ids:
         verdict, held = await _verdict(request, node, id)
-        if verdict != "forbidden" or held is None or held.locked or not client.session.allows("remove", node):
+        if verdict == "forbidden" and held is not None and not held.locked and may_remove:
+            found += [held] if queue else await service.index.find_all(client.session, node, id)
+        elif verdict in _ERRORS:
             raise _error(request, verdict)
-        found += [held] if queue else await service.index.find_all(client.session, node, id)
+        else:
+            has_some = True
+    if has_some:
+        raise _error(request, "held")
     for held in found:
         await client.ask(client.session.remove, node, held.smuid)
     await request.answer()

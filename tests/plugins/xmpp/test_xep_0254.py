@@ -23,6 +23,7 @@ from tests.support.xmpp_pubsub import (
     error_of,
     notification,
     notified,
+    pubsub,
     subscribe,
 )
 
@@ -226,6 +227,23 @@ async def test_listing_12_an_item_that_is_not_there_cannot_be_unlocked(tmp_path:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = await subscribed(server)
         assert error_of(await client.iq("set", unlock())) == ("cancel", "item-not-found")
+
+
+@pytest.mark.parametrize("action", ["retract", "unlock"])
+async def test_of_several_items_the_one_that_is_not_there_is_what_is_told(
+    tmp_path: Path, action: str
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = await subscribed(server)
+        await published(server)
+        await notified(client)
+        namespace = "" if action == "retract" else f" xmlns='{NS['q']}'"
+        items = f"<item id='{ITEM}'/><item id='nowhere'/>"
+        text = f"<{action}{namespace} node='{NODE}'>{items}</{action}>"
+        assert error_of(await client.iq("set", pubsub(text))) == ("cancel", "item-not-found")
+        # and nothing was done
+        one = f"<{action}{namespace} node='{NODE}'><item id='{ITEM}'/></{action}>"
+        assert (await client.iq("set", pubsub(one))).get("type") == "result"
 
 
 async def test_an_item_without_a_guarantee_is_locked_all_the_same(tmp_path: Path) -> None:
