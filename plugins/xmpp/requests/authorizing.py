@@ -171,14 +171,17 @@ async def answered(request: Request, values: dict[str, str]) -> None:
 async def get_pending(request: Request) -> None:
     """Send what waits once more: the command for that. Source: XEP-0060 8.7, XEP-0050."""
     command = request.parent
-    if command.get("node") != GET_PENDING or command.get("action", "execute") not in (
-        "execute",
-        "complete",
-        "next",
-    ):
+    if command.get("node") != GET_PENDING:
         raise StanzaError("item-not-found", "cancel", "no such command")
-    values = submitted(command, AUTHORIZATION)
+    action = command.get("action", "execute")
+    if action not in ("cancel", "complete", "execute", "next"):
+        raise StanzaError("bad-request", "modify", "no such action")
     attributes = {"node": GET_PENDING, "sessionid": command.get("sessionid") or uuid.uuid4().hex}
+    if action == "cancel":
+        # nothing is kept of a command between its stages
+        await request.answer(Element(_COMMAND, {**attributes, "status": "canceled"}))
+        return
+    values = submitted(command, AUTHORIZATION)
     if values is None:
         nodes = {node: node for node in await _nodes_with_requests(request)}
         answer = Element(_COMMAND, {**attributes, "status": "executing" if nodes else "completed"})

@@ -14,7 +14,7 @@ from plugins.xmpp.forms.paging import Page, page_end
 from plugins.xmpp.forms.payload import item_id
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import channel_of, local_of
-from plugins.xmpp.requests import collections
+from plugins.xmpp.requests import collections, commands
 from plugins.xmpp.requests.items import number_of, read_on
 from plugins.xmpp.requests.request import OpenRequest, Request, ServicePort
 from plugins.xmpp.requests.subscribing import topics_of
@@ -106,6 +106,9 @@ async def info(asked: OpenRequest) -> None:
         await asked.answer(answer.xml)
         return
     client = service.clients.of(asked.jid)
+    if commands.are_at(node):
+        await asked.answer(commands.described(node))
+        return
     if is_pattern(node):
         await asked.answer(collections.described(client, check_wanted(node)))
         return
@@ -141,10 +144,13 @@ def _history(service: ServicePort, node: str, record: NodeRecord) -> dict[str, s
 
 
 async def things(request: Request) -> None:
-    """Answer disco#items: the nodes that the asker has rights on, all or a collection's; items of a node."""
+    """Answer disco#items: nodes that the asker has rights on, or a collection's; a node's items; commands."""
     answer = DiscoItems()
     node = request.action.get("node")
     page = Page.read(request.action)
+    if node and commands.are_at(node):
+        await request.answer(commands.listed(node, request.service.name))
+        return
     pattern = check_wanted(node) if node and is_pattern(node) else ""
     if pattern:
         answer["node"] = pattern

@@ -13,6 +13,8 @@ from tests.support.xmpp import XmppClient, xmpp_site
 from tests.support.xmpp_collections import READERS, reader
 from tests.support.xmpp_pubsub import (
     ADA,
+    INFO,
+    ITEMS,
     PUBSUB,
     SMQP,
     ada,
@@ -256,6 +258,27 @@ async def test_what_waits_for_an_owner_is_there_after_a_restart_and_can_be_asked
             pass
         assert found.get("id") == "job"
         assert within(await reader(server, 2).iq("set", command), _COMMAND).get("status") == "completed"
+
+
+async def test_the_commands_are_found_and_one_can_be_given_up(tmp_path: Path) -> None:
+    """XEP-0050 2.2, 2.3, 2.4.4."""
+    async with xmpp_site(tmp_path) as (server, _, _):
+        owner, pending = ada(server), f"{PUBSUB}#get-pending"
+        answer = await owner.iq("get", f"<query xmlns='{ITEMS}' node='{COMMANDS}'/>")
+        assert [each.get("node") for each in answer.iter(f"{{{ITEMS}}}item")] == [pending]
+        for node, kind in ((COMMANDS, "command-list"), (pending, "command-node")):
+            answer = await owner.iq("get", f"<query xmlns='{INFO}' node='{node}'/>")
+            [identity] = answer.iter(f"{{{INFO}}}identity")
+            assert (identity.get("category"), identity.get("type")) == ("automation", kind)
+        start = f"<command xmlns='{COMMANDS}' node='{pending}' sessionid='1'"
+        answer = await owner.iq("set", f"{start} action='cancel'/>")
+        assert (within(answer, _COMMAND).get("status"), within(answer, _COMMAND).get("sessionid")) == (
+            "canceled",
+            "1",
+        )
+        assert error_of(await owner.iq("set", f"{start} action='dance'/>")) == ("modify", "bad-request")
+        other = f"<command xmlns='{COMMANDS}' node='other' action='cancel'/>"
+        assert error_of(await owner.iq("set", other)) == ("cancel", "item-not-found")
 
 
 async def test_whoever_asks_can_think_better_of_it(tmp_path: Path) -> None:
