@@ -59,6 +59,8 @@ class Clients(Mapping[str, Client]):
             session = self._log_in(account, jid)
             client = self._by_jid[jid] = of_account[jid] = Client(self._service, jid, session)
             self._of_accounts[account] = of_account
+            for each in self._service.registry.take_left_over(jid):
+                client.quietly(session.unsubscribe, each.node, each.name)
             self._service.start(partial(self._run, client), f"the session of {jid}")
         return client
 

@@ -137,14 +137,18 @@ class Registry:
     def __init__(self) -> None:
         self.absent: set[str] = set()
         self._by_jid: dict[str, dict[str, NodeSubscription]] = {}
+        self._left_over: dict[str, list[NodeSubscription]] = {}
         self._pending: dict[str, set[tuple[str, str]]] = {}  # by bare JID, of nodes and JIDs
         self._by_bare: dict[str, set[str]] = {}
         self._by_node: dict[str, set[str]] = {}
         self._collections: PatternTree[str] = PatternTree()
 
     def add(self, subscription: NodeSubscription) -> None:
-        """Remember one; it replaces the JID's earlier one to the node."""
+        """Remember one; what the JID had to the node, unless it was removed, is left over."""
         jid, node = subscription.jid, subscription.node
+        replaced = self.find(jid, node)
+        if replaced is not None and replaced.name != subscription.name:
+            self._left_over.setdefault(jid, []).append(replaced)
         self._by_jid.setdefault(jid, {})[node] = subscription
         self._by_bare.setdefault(bare_of(jid), set()).add(jid)
         if is_pattern(node) and node not in self._by_node:
@@ -152,6 +156,13 @@ class Registry:
         self._by_node.setdefault(node, set()).add(jid)
         if not subscription.attached:
             self.absent.add(jid)
+
+    def take_left_over(self, jid: str) -> list[NodeSubscription]:
+        """What the broker may still have of a JID though another has taken its place: to be ended there.
+
+        So it is where the daemon ended between the two.
+        """
+        return self._left_over.pop(jid, [])
 
     def detached(self, subscription: NodeSubscription) -> None:
         """Note that nothing is sent by a subscription until its JID is `present`."""

@@ -30,6 +30,16 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_subscribing_at_once.py::test_subscriptions_in_quick_succession_are_one",),
     ),
     Mutation(
+        name="a subscription that a crash has left beside another gathers for ever",
+        file="plugins/xmpp/delivery/clients.py",
+        old="                client.quietly(session.unsubscribe, each.node, each.name)\n",
+        new="                pass\n",
+        tests=(
+            f"{_XMPP}/test_subscribing_at_once.py"
+            "::test_of_two_subscriptions_that_a_crash_has_left_the_older_ends",
+        ),
+    ),
+    Mutation(
         name="a bare JID subscribes with each of its resources",
         file="plugins/xmpp/requests/subscribing.py",
         old='        jid, level = written, "plain"',

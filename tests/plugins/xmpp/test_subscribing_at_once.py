@@ -3,7 +3,11 @@
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
+from daemon.frontend import Identity
+from plugins.xmpp.known.identities import channel_of
+from plugins.xmpp.known.registry import NodeSubscription
 from tests.support.patience import until
+from tests.support.site import running_site
 from tests.support.xmpp import XmppClient, xmpp_site
 from tests.support.xmpp_collections import KEPT, PLAIN, READERS, reader, with_options
 from tests.support.xmpp_pubsub import (
@@ -72,6 +76,25 @@ async def test_a_subscription_that_only_the_broker_knows_ends_with_its_first_ite
         await until(lambda: not site.durable_subscriptions("xmpp/"))
         await until(lambda: not site.broker.held)
         assert client.quiet()
+
+
+async def test_of_two_subscriptions_that_a_crash_has_left_the_older_ends(tmp_path: Path) -> None:
+    older, newer = (
+        NodeSubscription(NODE, f"{WORKER}/desk", "ALL", 1, level) for level in ("acknowledged", "plain")
+    )
+    async with running_site(tmp_path) as site:
+        session = site.open_session(
+            Identity(account="bob"), channel_of(older.jid), protocol="xmpp", remote=older.jid
+        )
+        for each in (older, newer):
+            session.subscribe(NODE, each.options)
+        session.close()
+    async with xmpp_site(tmp_path) as (server, service, site):
+        client = server.client(older.jid)
+        await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
+        await until(lambda: len(site.durable_subscriptions("xmpp/")) == 1)
+        [known] = service.registry.of_node(NODE)
+        assert [each.name for each in site.durable_subscriptions("xmpp/")] == [known.name] == [newer.name]
 
 
 async def test_who_leaves_and_subscribes_at_once_subscribes(tmp_path: Path) -> None:
