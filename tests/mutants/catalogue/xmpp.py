@@ -194,7 +194,7 @@ MUTATIONS = [
         file="plugins/xmpp/requests/records.py",
         old="        go_along()\n",
         new="        await client.ask(client.session.annotate, node, text)\n        go_along()\n",
-        tests=(f"{_XMPP}/test_access.py::test_who_cannot_be_let_in_now_waits_on",),
+        tests=(f"{_XMPP}/test_access.py::test_a_worker_that_finds_no_room_when_it_is_let_in_waits_on",),
     ),
     Mutation(
         name="a JID is another than its server vouches for",

@@ -342,6 +342,22 @@ async def test_who_cannot_be_let_in_now_waits_on(tmp_path: Path) -> None:
         assert await states(one) == ["subscribed"]
 
 
+async def test_a_worker_that_finds_no_room_when_it_is_let_in_waits_on(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS, clients_max=3) as (server, service, _):
+        owner, one, other = ada(server), reader(server), reader(server, 2)
+        await create(owner, NODE, **{"pubsub#access_model": "authorize"})
+        await one.iq("set", subscribe(one.jid, "5", NODE))
+        service.clients[one.jid].session.close()
+        await until(lambda: one.jid not in service.clients)
+        await other.iq("get", pubsub("<subscriptions/>"))
+        assert error_of(await let_in(owner, one.jid)) == ("wait", "resource-constraint")
+        assert await affiliations(owner) == {ADA: "owner"}
+        service.clients[other.jid].session.close()
+        await until(lambda: other.jid not in service.clients)
+        assert (await let_in(owner, one.jid)).get("type") == "result"
+        assert await states(one) == ["subscribed"]
+
+
 async def test_an_outcast_is_not_let_in(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path, rules=READERS) as (server, service, _):
         owner, one = ada(server), reader(server)
