@@ -1,7 +1,6 @@
 """What is served, and what is true of every answer: who may be called, headers, errors."""
 
 import ipaddress
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -16,6 +15,7 @@ from plugins.web.account_forms import AccountForms
 from plugins.web.actions import Actions
 from plugins.web.answering import action, for_programs, page, refusing
 from plugins.web.api import Api, as_json
+from plugins.web.connection import AsgiApp
 from plugins.web.events import EventStream
 from plugins.web.live import Live
 from plugins.web.login import Logins, NotAllowed, NotLoggedIn
@@ -44,8 +44,6 @@ NOT_STORED: Final = (b"cache-control", b"no-store")
 
 BODY_IN_FORM_BYTES_MAX: Final = 262_144
 """Of a message that is published by the form of the page; programs may send larger ones."""
-
-AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def make_app(site: Site, settings: WebSettings, live: Live | None = None) -> AsgiApp:

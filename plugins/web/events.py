@@ -31,30 +31,31 @@ class EventStream:
         self._live.streams += 1
         try:
             await send({"type": "http.response.start", "status": 200, "headers": list(HEADERS)})
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._until_gone, receive, nursery.cancel_scope)
-                nursery.start_soon(self._until_drained, nursery.cancel_scope)
-                await self._tell(send)
-                nursery.cancel_scope.cancel()
+            if scope["method"] != "HEAD":
+                await self._tell(receive, send)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             self._live.streams -= 1
 
-    async def _tell(self, send: Any) -> None:
+    async def _tell(self, receive: Any, send: Any) -> None:
+        ended = trio.Event()
         begin = f"retry: {AGAIN_MS}\n".encode()
-        while await self._may_listen():
-            data = msgspec.json.encode(await self._live.told())
-            await send(
-                {"type": "http.response.body", "body": b"%bdata: %b\n\n" % (begin, data), "more_body": True}
-            )
-            begin = b""
-            await trio.sleep(TOLD_EVERY_S)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._until_gone, receive, ended)
+            nursery.start_soon(self._until_drained, ended)
+            while not ended.is_set() and await self._may_listen():
+                data = b"%bdata: %b\n\n" % (begin, msgspec.json.encode(await self._live.told()))
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+                begin = b""
+                with trio.move_on_after(TOLD_EVERY_S):  # never in the middle of one
+                    await ended.wait()
+            nursery.cancel_scope.cancel()
 
-    async def _until_gone(self, receive: Any, scope: trio.CancelScope) -> None:
+    async def _until_gone(self, receive: Any, ended: trio.Event) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        scope.cancel()
+        ended.set()
 
-    async def _until_drained(self, scope: trio.CancelScope) -> None:
+    async def _until_drained(self, ended: trio.Event) -> None:
         await self._site.draining.wait()
-        scope.cancel()
+        ended.set()

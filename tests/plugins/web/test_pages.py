@@ -235,7 +235,7 @@ class Listener:
 
     async def run(self) -> None:
         with self._sender:
-            await self._stream({"type": "http"}, self._receive, self._send)
+            await self._stream({"type": "http", "method": "GET"}, self._receive, self._send)
 
     def leave(self) -> None:
         self._gone.set()

@@ -1,0 +1,237 @@
+"""One connection of the page: hypercorn speaks HTTP on it, and who is slow is sent away here.
+
+    no request yet                             `login_timeout_s`, from connecting
+    the head of another one has begun          `login_timeout_s`, from its first byte
+    between two requests                       `KEEP_ALIVE_S`
+    takes nothing of what there is for it      `send_timeout_s`
+
+In HTTP/2, where the first byte may be that of a PING, another head has to be whole within `KEEP_ALIVE_S`.
+
+Requests that are under way when a connection ends are carried out; nobody is answered then.
+"""
+
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import trio
+from hypercorn.config import Config
+from hypercorn.events import Closed, RawData
+from hypercorn.protocol.h11 import H2CProtocolRequiredError, H2ProtocolAssumedError, H11Protocol
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ConnectionState
+
+from daemon.frontend import Site
+from plugins.web.http2 import Http2
+
+_log = logging.getLogger(__name__)
+
+AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
+
+KEEP_ALIVE_S: Final = 60.0
+RECEIVE_BYTES: Final = 65_536
+PIECE_BYTES: Final = 16_384
+"""What a client has to take within `send_timeout_s`, so that one stays that reads slowly, and steadily."""
+
+
+class WebConnection:
+    """A stream, and the requests that come on it."""
+
+    def __init__(
+        self, site: Site, app: AsgiApp, config: Config, worker: WorkerContext, stream: Any, remote: str
+    ) -> None:
+        self._site = site
+        self._app = app
+        self._config = config
+        self._worker = worker
+        self._stream = stream
+        self._remote = remote
+        self._tls = isinstance(stream, trio.SSLStream)
+        self._writing = trio.Lock()
+        self._reading = trio.CancelScope(deadline=trio.current_time() + site.limits.login_timeout_s)
+        self._lost = False
+        self._requests = set[Incoming]()
+        self._begun = True
+        self._protocol: Any = None
+        self._tasks: trio.Nursery
+
+    async def run(self) -> None:
+        """Serve it until it ends, or its time has come. Errors of the client end here, but not its stream."""
+        async with trio.open_nursery() as self._tasks:
+            over_tls = self._stream.selected_alpn_protocol() if self._tls else None
+            self._protocol = self._speak(Http2 if over_tls == "h2" else H11Protocol)
+            with self._reading:
+                await self._of_client(self._read)
+            await self._of_client(self._protocol.handle, Closed())
+            for incoming in self._requests:
+                incoming.end()
+
+    async def _of_client(self, act: Callable[..., Awaitable[object]], *args: Any) -> None:
+        """Do what runs nothing of our applications, so that any error is of what the client has sent."""
+        try:
+            await act(*args)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            _log.debug("%s: connection lost", self._remote)
+            self._lost = True
+        except Exception as error:
+            _log.info("%s: not HTTP: %s: %s", self._remote, type(error).__name__, error)
+            self._lost = True
+
+    def rest(self) -> None:
+        """Have it end, now or with the last of the requests that are under way."""
+        if not self._requests:
+            self._reading.cancel()
+
+    def _speak(self, version: Any, **more: Any) -> Any:
+        if version is Http2:
+            more = {"wait_s": lambda: self._site.limits.send_timeout_s, "slow": self._lose_slow}
+        state = ConnectionState({})
+        return version(
+            self._app, self._config, self._worker, self, state, self._tls, None, None, self._send, **more
+        )
+
+    # -- what comes -------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        await self._protocol.initiate()
+        more = True
+        while more:
+            data = await self._stream.receive_some(RECEIVE_BYTES)
+            more = bool(data)
+            if more and not self._begun and not self._requests and isinstance(self._protocol, H11Protocol):
+                self._begun = True
+                self._reading.deadline = trio.current_time() + self._site.limits.login_timeout_s
+            await self._handle(bytes(data))
+        self._lost = isinstance(self._protocol, Http2)  # in HTTP/1.1 its answer may still be waited for
+
+    async def _handle(self, data: bytes) -> None:
+        try:
+            await self._protocol.handle(RawData(data))
+        except H2ProtocolAssumedError as assumed:
+            self._protocol, left = self._speak(Http2), assumed.data
+            await self._protocol.initiate()
+        except H2CProtocolRequiredError as asked:
+            self._protocol, left = self._speak(Http2), asked.data
+            await self._protocol.initiate(asked.headers, asked.settings)
+        else:
+            return
+        if left:
+            await self._protocol.handle(RawData(left))
+
+    # -- what goes --------------------------------------------------------------------------------
+
+    async def _send(self, event: Any) -> None:
+        """What hypercorn calls: with bytes, with the end, or to say whether requests are under way."""
+        if isinstance(event, Closed):
+            self._reading.cancel()
+        elif isinstance(event, RawData):
+            try:
+                async with self._writing:
+                    if not self._lost:
+                        await self._send_all(event.data)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                self._lose()
+            except trio.Cancelled:  # perhaps in the middle
+                self._lose()
+                raise
+
+    async def _send_all(self, data: bytes) -> None:
+        view = memoryview(data)
+        for at in range(0, len(data), PIECE_BYTES):
+            with trio.move_on_after(self._site.limits.send_timeout_s) as patience:
+                await self._stream.send_all(view[at : at + PIECE_BYTES])
+            if patience.cancelled_caught:
+                self._lose_slow()
+                return
+
+    def _lose_slow(self) -> None:
+        _log.info("%s: does not read", self._remote)
+        self._lose()
+
+    def _lose(self) -> None:
+        self._lost = True
+        self._reading.cancel()
+
+    # -- requests, as hypercorn has them run ------------------------------------------------------
+
+    def spawn(self, task: Callable[..., Awaitable[object]], *args: Any) -> None:
+        """Run something that hypercorn needs, for as long as the connection lasts."""
+        self._tasks.start_soon(task, *args)
+
+    async def spawn_app(self, app: AsgiApp, config: Config, scope: Any, send: Any) -> Any:
+        """Begin with a request; what is returned is called with each part of it that comes."""
+        incoming = Incoming()
+        self._requests.add(incoming)
+        self._begun = False
+        self._reading.deadline = math.inf
+        scope["state"]["remote"] = self._remote
+        self._tasks.start_soon(self._answer, app, scope, incoming, send)
+        return incoming.put
+
+    async def _answer(self, app: AsgiApp, scope: Any, incoming: "Incoming", send: Any) -> None:
+        async def answer(message: Any) -> None:
+            incoming.read_no_more()
+            await send(message)
+
+        try:
+            if scope["type"] == "http":
+                await app(scope, incoming.receive, answer)
+            else:
+                await answer({"type": "websocket.close"})
+            await send(None)
+        finally:
+            incoming.read_no_more()
+            self._requests.discard(incoming)
+            if not self._requests:
+                self._reading.deadline = trio.current_time() + KEEP_ALIVE_S
+                if self._site.draining.is_set():
+                    self._reading.cancel()
+
+    # -- its end, as a `HalfCloseable` ------------------------------------------------------------
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """See `trio.abc.ReceiveStream`."""
+        data: bytes | bytearray = await self._stream.receive_some(max_bytes)
+        return data
+
+    async def send_eof(self) -> None:
+        """See `trio.SocketStream`; TLS has no half of its own to close."""
+        if not self._tls:
+            await self._stream.send_eof()
+
+
+class Incoming:
+    """What comes of one request, and that its client has gone."""
+
+    def __init__(self) -> None:
+        self._put, self._taken = trio.open_memory_channel[Any](1)
+        self._gone = trio.Event()
+
+    async def put(self, message: Any) -> None:
+        """Have the application receive it. Waits until most of what came before was received.
+
+        What comes once there is an answer is thrown away: nobody waits for that.
+        """
+        if message["type"].endswith(".disconnect"):
+            self.end()
+            return
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._put.send(message)
+
+    def end(self) -> None:
+        """Tell the application, once it has received what came before, that its client has gone."""
+        self._gone.set()
+        self._put.close()
+
+    async def receive(self) -> Any:
+        """As an application calls it; once the client has gone, it is told so each time."""
+        with suppress(trio.EndOfChannel, trio.ClosedResourceError):
+            return await self._taken.receive()
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    def read_no_more(self) -> None:
+        """Throw away what has come, and what still comes."""
+        self._taken.close()

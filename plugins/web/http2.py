@@ -1,0 +1,73 @@
+"""HTTP/2 as hypercorn speaks it, where that leaves a client's frames, or its silence, to chance."""
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+from h2.events import DataReceived
+from hypercorn.events import Closed
+from hypercorn.protocol.h2 import H2Protocol
+
+
+class Http2(H2Protocol):  # type: ignore[misc]
+    """One connection.
+
+    What comes of a body whose request has been answered is passed over; RST_STREAM, as RFC 9113 8.1 allows,
+    makes some clients forget the answer. Priorities, which may be disregarded (RFC 9113 5.3.2), are.
+    """
+
+    def __init__(self, *args: Any, wait_s: Callable[[], float], slow: Callable[[], None]) -> None:
+        """`slow` is called where a stream's client has let nothing be sent of it for so long."""
+        super().__init__(*args)
+        self._wait_s = wait_s
+        self._slow = slow
+        self._waiting: dict[int, trio.CancelScope] = {}
+
+    async def handle(self, event: Any) -> None:
+        """Take what has come; after `Closed` nobody waits for anything to be sent."""
+        try:
+            await super().handle(event)
+        finally:
+            if isinstance(event, Closed):
+                await self.has_data.set()
+                for buffer in self.stream_buffers.values():
+                    await buffer.close()
+
+    async def stream_send(self, event: Any) -> None:
+        """Send a part of an answer; returns, too, where the client does not take it."""
+        with trio.move_on_after(self._wait_s()) as waiting:
+            self._waiting[event.stream_id] = waiting
+            try:
+                await super().stream_send(event)
+            finally:
+                del self._waiting[event.stream_id]
+        if waiting.cancelled_caught:
+            self._slow()
+
+    async def _send_data(self, stream_id: int) -> None:
+        buffer = self.stream_buffers[stream_id].buffer
+        before = len(buffer)
+        await super()._send_data(stream_id)
+        if len(buffer) < before and stream_id in self._waiting:
+            self._waiting[stream_id].deadline = trio.current_time() + self._wait_s()
+
+    async def _handle_events(self, events: list[Any]) -> None:
+        for event in events:
+            if isinstance(event, DataReceived) and event.stream_id not in self.streams:
+                if event.flow_controlled_length:
+                    self.connection.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            else:
+                await super()._handle_events([event])
+        await self._flush()
+
+    async def _priority_updated(self, event: Any) -> None:
+        pass
+
+    async def _create_stream(self, request: Any) -> None:
+        path = dict(request.headers).get(b":path")
+        if path is not None and path.isascii():
+            await super()._create_stream(request)
+            return
+        status = b"501" if path is None else b"400"  # without one it is the CONNECT of a proxy
+        self.connection.send_headers(request.stream_id, [(b":status", status)], end_stream=True)
+        await self._flush()

@@ -1,0 +1,43 @@
+"""What the page does for who sends what he may not, takes nothing, or has gone."""
+
+from tests.mutants.mutation import Mutation
+
+CONNECTION = "tests/plugins/web/test_connection.py::"
+
+MUTATIONS = [
+    Mutation(
+        name="who takes nothing of an answer over HTTP/2 keeps the connection",
+        file="plugins/web/http2.py",
+        old="        if waiting.cancelled_caught:\n",
+        new="        if False:\n",
+        tests=(CONNECTION + "TestWhoTakesNothing",),
+    ),
+    Mutation(
+        name="an answer waits for a client of HTTP/2 that has gone",
+        file="plugins/web/http2.py",
+        old="                    await buffer.close()\n",
+        new="                    pass\n",
+        tests=(CONNECTION + "TestWhoTakesNothing",),
+    ),
+    Mutation(
+        name="a body that comes after its answer ends the connection",
+        file="plugins/web/http2.py",
+        old="event.stream_id not in self.streams:",
+        new="event.stream_id < 0:",
+        tests=(CONNECTION + "TestFrames",),
+    ),
+    Mutation(
+        name="a body that is refused blocks its answer",
+        file="plugins/web/connection.py",
+        old="            incoming.read_no_more()\n            await send(message)\n",
+        new="            await send(message)\n",
+        tests=(CONNECTION + "test_an_answer_is_taken_while_a_body_still_comes_that_nobody_reads",),
+    ),
+    Mutation(
+        name="what a client sends wrong is an error of the site",
+        file="plugins/web/connection.py",
+        old="        except Exception as error:\n            _log.info(",
+        new="        except KeyError as error:\n            _log.info(",
+        tests=(CONNECTION + "TestFrames",),
+    ),
+]

@@ -1,0 +1,314 @@
+"""What one connection does to the page: who takes nothing, who leaves, and what nobody should send."""
+
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Any
+
+import h2.events
+import pytest
+import trio
+from trio.testing import MockClock, memory_stream_pair, wait_all_tasks_blocked
+
+from daemon.frontend import Identity
+from daemon.settings import Limits
+from plugins.web.app import make_app
+from plugins.web.connection import KEEP_ALIVE_S
+from plugins.web.live import STREAMS_MAX, Live
+from plugins.web.serving import WebServer
+from plugins.web.settings import WebSettings
+from routing.message import Message
+from tests.support.http2 import Http2Client
+from tests.support.site import PASSWORD, BrokerSite
+from tests.support.web import REMOTE
+
+ADA = ("authorization", f"Basic {b64encode(f'ada:{PASSWORD}'.encode()).decode()}")
+FORM = ("content-type", "application/x-www-form-urlencoded")
+SEND_S = 30.0
+
+
+class Connected:
+    """A connection that the page serves.
+
+    Attributes:
+        ours: the end of the client.
+        ended: set once the page has done with it.
+    """
+
+    def __init__(self) -> None:
+        self.ours, self._theirs = memory_stream_pair()
+        self.ended = trio.Event()
+
+    async def serve(self, server: WebServer) -> None:
+        await server.serve(self._theirs, REMOTE)
+        await self._theirs.aclose()
+        self.ended.set()
+
+
+Connect = Callable[[], Connected]
+
+
+@pytest.fixture
+def limits() -> Limits:
+    return Limits(send_timeout_s=SEND_S)
+
+
+@pytest.fixture
+def live(site: Any) -> Live:
+    return Live(site)
+
+
+@pytest.fixture
+def connect(site: Any, live: Live, nursery: trio.Nursery) -> Connect:
+    server = WebServer(site, make_app(site, WebSettings(), live))
+
+    def connect() -> Connected:
+        connected = Connected()
+        nursery.start_soon(connected.serve, server)
+        return connected
+
+    return connect
+
+
+@pytest.fixture
+def connected(connect: Connect) -> Connected:
+    return connect()
+
+
+@pytest.fixture
+def client(connected: Connected) -> Http2Client:
+    return Http2Client(connected.ours)
+
+
+class TestWhoTakesNothing:
+    """An answer is there, and its client leaves no room for it."""
+
+    @pytest.fixture
+    def client(self, connected: Connected) -> Http2Client:
+        return Http2Client(connected.ours, window=0)
+
+    async def test_it_is_sent_away(
+        self, site: BrokerSite, client: Http2Client, connected: Connected, autojump_clock: MockClock
+    ) -> None:
+        began = trio.current_time()
+        await client.begin("GET", "/login")
+        await connected.ended.wait()
+        assert SEND_S <= trio.current_time() - began < 2 * SEND_S
+        assert site.broker.mishaps.count == 0
+
+    async def test_pings_do_not_help(
+        self, client: Http2Client, connected: Connected, autojump_clock: MockClock
+    ) -> None:
+        began = trio.current_time()
+        await client.begin("GET", "/login")
+        while trio.current_time() - began < 2 * SEND_S and not connected.ended.is_set():
+            client.connection.ping(b"I'm here")
+            await client.flush()
+            await trio.sleep(SEND_S / 4)
+        assert connected.ended.is_set()
+
+    async def test_who_takes_a_little_now_and_then_stays(
+        self, client: Http2Client, autojump_clock: MockClock
+    ) -> None:
+        stream = await client.begin("GET", "/static/page.css")
+        taken = 0
+        while client.connection.streams[stream].open:
+            await trio.sleep(SEND_S * 0.9)
+            client.connection.increment_flow_control_window(500, stream)
+            await client.flush()
+            event = await client.until(h2.events.DataReceived, stream)
+            taken += len(event.data)
+            if event.stream_ended:
+                break
+        assert taken > 2_000
+
+    async def test_who_leaves_is_done_with_at_once(
+        self, client: Http2Client, connected: Connected, autojump_clock: MockClock
+    ) -> None:
+        began = trio.current_time()
+        assert await client.status(await client.begin("GET", "/login")) == 200
+        await client.stream.aclose()
+        await connected.ended.wait()
+        assert trio.current_time() == began
+
+    async def test_so_is_who_listens_to_events(
+        self, client: Http2Client, connected: Connected, live: Live, autojump_clock: MockClock
+    ) -> None:
+        assert await client.status(await client.begin("GET", "/events", ADA)) == 200
+        assert live.streams == 1
+        await client.stream.aclose()
+        await connected.ended.wait()
+        assert live.streams == 0
+
+
+async def test_who_leaves_between_two_requests_is_done_with_at_once(
+    client: Http2Client, connected: Connected, autojump_clock: MockClock
+) -> None:
+    began = trio.current_time()
+    await client.until(h2.events.StreamEnded, await client.begin("GET", "/health/live"))
+    await client.stream.aclose()
+    await connected.ended.wait()
+    assert trio.current_time() == began
+
+
+async def test_what_was_asked_for_is_done_also_when_the_client_has_left(
+    site: BrokerSite,
+    client: Http2Client,
+    connected: Connected,
+    caplog: pytest.LogCaptureFixture,
+    autojump_clock: MockClock,
+) -> None:
+    """With its line in the log."""
+    caplog.set_level("INFO")
+    session = site.open_session(Identity("ada"), "desk", protocol="test", remote=REMOTE)
+    session.publish("jobs", Message(delivery="ONE"), 1)
+    await session.events()
+    await client.begin("POST", "/api/topic/purge?name=jobs", ADA)
+    await wait_all_tasks_blocked()
+    await client.stream.aclose()
+    await connected.ended.wait()
+    assert "purged jobs, which held 1 message: by ada" in caplog.text
+
+
+async def test_the_head_of_events_has_no_end_to_wait_for(
+    client: Http2Client, live: Live, autojump_clock: MockClock
+) -> None:
+    stream = await client.begin("HEAD", "/events", ADA)
+    began = trio.current_time()
+    assert await client.status(stream) == 200
+    await client.until(h2.events.StreamEnded, stream)
+    assert (live.streams, trio.current_time()) == (0, began)
+
+
+async def test_events_have_as_many_streams_as_there_may_be(
+    connect: Connect, live: Live, autojump_clock: MockClock
+) -> None:
+    """Also once they were left, whatever the client had still to take."""
+    for _ in range(STREAMS_MAX + 1):
+        connected = connect()
+        leaving = Http2Client(connected.ours, window=0)
+        assert await leaving.status(await leaving.begin("GET", "/events", ADA)) == 200
+        await leaving.stream.aclose()
+        await connected.ended.wait()
+
+
+async def test_a_ping_is_not_the_beginning_of_a_request(
+    client: Http2Client, connected: Connected, autojump_clock: MockClock
+) -> None:
+    """And holds no connection either."""
+    await client.until(h2.events.StreamEnded, await client.begin("GET", "/health/live"))
+    answered = trio.current_time()
+    with suppress(trio.BrokenResourceError):  # it was closed
+        while True:
+            client.connection.ping(b"I'm here")
+            await client.flush()
+            await trio.sleep(1.0)
+    assert KEEP_ALIVE_S <= trio.current_time() - answered < KEEP_ALIVE_S + 5
+
+
+class TestFrames:
+    """Such as clients may send, or should not: the rest of the connection goes on, or it is closed."""
+
+    @pytest.fixture(autouse=True)
+    async def nothing_of_ours_has_failed(
+        self, site: BrokerSite, caplog: pytest.LogCaptureFixture
+    ) -> AsyncIterator[None]:
+        yield
+        assert site.broker.mishaps.count == 0
+        assert "Traceback" not in caplog.text
+
+    @pytest.mark.parametrize(
+        ("path", "headers", "status"),
+        [
+            ("/api/account/add", (), 401),
+            ("/login", (FORM, ("content-length", "9999999")), 413),
+            ("/topic/purge", (FORM,), 303),
+        ],
+    )
+    async def test_a_body_that_was_answered_early(
+        self,
+        client: Http2Client,
+        path: str,
+        headers: tuple[tuple[str, str], ...],
+        status: int,
+        autojump_clock: MockClock,
+    ) -> None:
+        listening = await client.begin("GET", "/events", ADA)
+        assert await client.status(listening) == 200
+        stream = await client.begin("POST", path, *headers, ends=False)
+        for _ in range(30):
+            client.connection.send_data(stream, b"x" * 1_000)
+        await client.flush()
+        assert await client.status(stream) == status
+        await client.until(h2.events.StreamEnded, stream)
+        for _ in range(30):
+            client.connection.send_data(stream, b"x" * 1_000)
+        await client.flush()
+        for _ in range(3):
+            await client.until(h2.events.DataReceived, listening)
+
+    async def test_a_body_that_comes_after_the_answer(
+        self, client: Http2Client, autojump_clock: MockClock
+    ) -> None:
+        stream = await client.begin("POST", "/api/account/add", ends=False)
+        client.connection.send_data(stream, b"x" * 1_000)
+        late = client.connection.data_to_send()
+        assert await client.status(stream) == 401
+        await client.stream.send_all(late)
+        assert await client.status(await client.begin("GET", "/health/live")) == 200
+
+    async def test_a_connect_as_to_a_proxy(self, client: Http2Client, autojump_clock: MockClock) -> None:
+        client.connection.send_headers(1, [(":method", "CONNECT"), (":authority", "localhost:1")])
+        await client.flush()
+        assert await client.status(1) == 501
+        assert await client.status(await client.begin("GET", "/health/live")) == 200
+
+    async def test_a_path_that_is_no_ascii(self, client: Http2Client, autojump_clock: MockClock) -> None:
+        assert await client.status(await client.begin("GET", "/é")) == 400
+        assert await client.status(await client.begin("GET", "/health/live")) == 200
+
+    async def test_priorities_of_many_streams(self, client: Http2Client, autojump_clock: MockClock) -> None:
+        for number in range(1_100):
+            client.connection.prioritize(1 + 2 * number, weight=5)
+        client.connection.highest_outbound_stream_id = 0
+        await client.flush()
+        assert await client.status(await client.begin("GET", "/health/live")) == 200
+
+    async def test_a_method_that_is_no_ascii(
+        self, client: Http2Client, connected: Connected, autojump_clock: MockClock
+    ) -> None:
+        await client.begin("GÉT", "/health/live")
+        await connected.ended.wait()
+
+    async def test_frames_that_are_none(
+        self, client: Http2Client, connected: Connected, autojump_clock: MockClock
+    ) -> None:
+        await client.flush()
+        await client.stream.send_all(b"\0\0\1\7" + b"\xff" * 100)
+        await connected.ended.wait()
+
+
+async def test_an_answer_is_taken_while_a_body_still_comes_that_nobody_reads(
+    connected: Connected, autojump_clock: MockClock
+) -> None:
+    client = Http2Client(connected.ours, window=0)
+    stream = await client.begin("POST", "/api/account/add", ends=False)
+    for _ in range(30):
+        client.connection.send_data(stream, b"x" * 1_000)
+    await client.flush()
+    assert await client.status(stream) == 401
+    client.connection.increment_flow_control_window(1_000, stream)
+    await client.flush()
+    assert b"not-logged-in" in (await client.until(h2.events.DataReceived, stream)).data
+
+
+async def test_a_body_that_nobody_reads_holds_no_connection(
+    connected: Connected, autojump_clock: MockClock
+) -> None:
+    """In HTTP/1.1, of which there is more than is kept for an application."""
+    began = trio.current_time()
+    head = b"POST /api/account/add HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n"
+    await connected.ours.send_all(head + b"x" * 2_000_000)
+    assert (await connected.ours.receive_some()).startswith(b"HTTP/1.1 401 ")
+    await connected.ended.wait()
+    assert trio.current_time() - began < SEND_S
