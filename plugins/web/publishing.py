@@ -46,7 +46,8 @@ async def publish(
 ) -> Answer:
     """Publish a message, or what is made of the body, as the account of the user; answers once it is on disk.
 
-    Raises Refusal. A body whose length is not announced is taken for one of the greatest size.
+    Raises Refusal, and NotAllowed where its sender may do nothing any more once the body has come. One whose
+    length is not announced is taken for one of the greatest size.
     """
     bytes_max = site.limits.message_bytes_max
     session = site.open_session(user.identity, "web", protocol="web", remote=request.state.remote)
@@ -56,7 +57,9 @@ async def publish(
             size = announced(request) if "content-length" in request.headers else bytes_max
             if UNCOUNTED_BYTES < size <= bytes_max:
                 await session.hold(size)
-            message = message(await read_body(request, bytes_max))
+            body = await read_body(request, bytes_max)
+            await request.state.still()
+            message = message(body)
         session.publish(topic, message, topic)
         while events := await session.events():
             for event in events:

@@ -15,7 +15,7 @@ from daemon.operating.accounts import PasswordChanged
 from routing.errors import Refusal
 from tests.plugins.web.test_pages import after, client
 from tests.support.site import PASSWORD, BrokerSite
-from tests.support.web import WebAnswer, WebBrowser
+from tests.support.web import WebAnswer, WebBrowser, hidden_fields
 
 JSON = {"content-type": "application/json"}
 
@@ -281,6 +281,25 @@ class TestRightsLost:
         assert accounts(site)["bob"].password == before
         found = await site.operations.topic("jobs")
         assert found is None or found.summary.delivery is None
+
+    async def test_while_a_message_was_on_its_way(self, site: BrokerSite, ada: WebBrowser) -> None:
+        """Of who may still publish, and not by the API."""
+        file, app = site.broker.settings.site.accounts_file, ada.app
+
+        async def slow(scope: Any, receive: Any, send: Any) -> None:
+            async def received() -> Any:
+                rights = Rights(operate="look", publish=("#",))
+                change_file(file, lambda editor: editor.set_rights("ada", rights))
+                site.take_on()
+                return await receive()
+
+            await app(scope, received, send)
+
+        headers = {"origin": ada.origin, "x-csrf-token": hidden_fields(await ada.get("/"))["token"]}
+        ada.app = slow
+        answer = await ada.request("POST", "/api/topic/messages?name=jobs&delivery=ONE", b"x", headers)
+        assert (answer.status, answer.json["error"]) == (403, "forbidden")
+        assert await site.operations.topic("jobs") is None
 
     async def test_while_it_waited_for_another_change(self, site: BrokerSite) -> None:
         file = site.broker.settings.site.accounts_file
