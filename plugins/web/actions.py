@@ -83,8 +83,9 @@ class Actions:
     async def set_topic(self, request: Any, user: WebUser, fields: Fields) -> Any:
         """Set the delivery mode and the timeout of a topic."""
         name, by = fields.get("name", ""), actor(request)
-        await self._site.operations.set_delivery(name, MODES.get(fields.get("delivery", "")), by)
-        await self._site.operations.set_timeout(name, _seconds(fields.get("timeout", "")), by)
+        mode, timeout_s = MODES.get(fields.get("delivery", "")), _seconds(fields.get("timeout", ""))
+        await self._site.operations.set_delivery(name, mode, by)
+        await self._site.operations.set_timeout(name, timeout_s, by)
         return self._done(user, f"Set {name}.", topic_address(name))
 
     async def purge(self, request: Any, user: WebUser, fields: Fields) -> Any:

@@ -47,4 +47,19 @@ MUTATIONS = [
         new="",
         tests=("tests/plugins/web/test_accounts.py::TestRightsLost",),
     ),
+    Mutation(
+        name="a form that is refused has changed a part",
+        file="plugins/web/actions.py",
+        old=(
+            '        mode, timeout_s = MODES.get(fields.get("delivery", "")), '
+            '_seconds(fields.get("timeout", ""))\n'
+            "        await self._site.operations.set_delivery(name, mode, by)\n"
+        ),
+        new=(
+            '        mode = MODES.get(fields.get("delivery", ""))\n'
+            "        await self._site.operations.set_delivery(name, mode, by)\n"
+            '        timeout_s = _seconds(fields.get("timeout", ""))\n'
+        ),
+        tests=("tests/plugins/web/test_pages.py::TestTopics",),
+    ),
 ]

@@ -121,6 +121,13 @@ class TestTopics:
         await ada.do("/topic/set", name="jobs", delivery="ALL", timeout="INFINITE")
         assert "none: state messages" in (await ada.get("/topic?name=jobs")).text
 
+    async def test_settings_of_which_one_is_refused_are_not_changed(
+        self, site: BrokerSite, ada: WebBrowser
+    ) -> None:
+        answer = await ada.do("/topic/set", name="jobs", delivery="ONE", timeout="nan")
+        assert answer.status == 400
+        assert await site.operations.topic("jobs") is None
+
     async def test_a_topic_is_purged_and_deleted(self, site: BrokerSite, ada: WebBrowser) -> None:
         await client(site, "bob").subscribe("jobs")
         await client(site).publish("jobs", delivery="ALL", timeout_s=60.0)
