@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse
 from daemon.frontend import Actor
 from daemon.terminal.figures import counted
 from plugins.web.login import WebUser
-from plugins.web.pages import Pages, own_path, topic_address
+from plugins.web.pages import Pages, is_whole, own_path, topic_address
 from plugins.web.publishing import publish, read_body
 from routing.errors import Refusal
 from routing.message import DeliveryMode, Message, Section
@@ -122,9 +122,7 @@ class Actions:
     async def close_session(self, request: Any, user: WebUser, fields: Fields) -> Any:
         """End one, whose client may come back."""
         number = fields.get("id", "")
-        found = number.isdigit() and await self._site.operations.close_session(
-            int(number[:18]), actor(request)
-        )
+        found = is_whole(number) and await self._site.operations.close_session(int(number), actor(request))
         text = "Closed the session." if found else "That session has ended already."
         return self._done(user, text, "/sessions")
 

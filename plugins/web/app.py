@@ -13,7 +13,7 @@ from daemon.frontend import Site
 from plugins.web import health
 from plugins.web.account_forms import AccountForms
 from plugins.web.actions import Actions
-from plugins.web.answering import action, for_programs, page, refusing
+from plugins.web.answering import View, action, for_programs, page, refusing
 from plugins.web.api import Api, as_json
 from plugins.web.connection import AsgiApp
 from plugins.web.events import EventStream
@@ -98,29 +98,47 @@ def make_app(site: Site, settings: WebSettings, live: Live | None = None) -> Asg
         "/account/remove": accounts.remove,
     }
     programs = partial(for_programs, logins, site.metrics)
-    routes = [
-        Route("/health/live", health.live, methods=["GET"]),
-        Route("/health/ready", ready, methods=["GET"]),
-        Route("/metrics", programs(metrics) if settings.metrics_login else metrics, methods=["GET"]),
-        Route("/static/{name}", StaticFiles().serve, methods=["GET"]),
-        Route("/login", pages.login, methods=["GET"]),
-        Route("/login", refusing(pages, actions.log_in), methods=["POST"]),
-        Route("/logout", action(pages, actions.log_out, look=True), methods=["POST"]),
-        Route("/events", programs(events), methods=["GET"]),
-        *(Route(path, page(pages, view), methods=["GET"]) for path, view in looks.items()),
-        *(Route(path, action(pages, act), methods=["POST"]) for path, act in does.items()),
-        Route(
-            "/topic/publish",
-            action(pages, actions.publish, bytes_max=3 * BODY_IN_FORM_BYTES_MAX),
-            methods=["POST"],
-        ),
-        Route("/api/openapi.json", programs(api.schema), methods=["GET"]),
-        *(
-            Route(each.path, programs(as_json(each), change=each.change), methods=[each.method])
-            for each in api.endpoints
-        ),
-    ]
-    return Guarded(site, settings, Starlette(routes=routes))
+    routes = Routes()
+    routes.add("GET", "/health/live", health.live)
+    routes.add("GET", "/health/ready", ready)
+    routes.add("GET", "/metrics", programs(metrics) if settings.metrics_login else metrics)
+    routes.add("GET", "/static/{name}", StaticFiles().serve)
+    routes.add("GET", "/login", pages.login)
+    routes.add("POST", "/login", refusing(pages, actions.log_in))
+    routes.add("POST", "/logout", action(pages, actions.log_out, look=True))
+    routes.add("GET", "/events", programs(events))
+    for path, view in looks.items():
+        routes.add("GET", path, page(pages, view))
+    for path, act in does.items():
+        routes.add("POST", path, action(pages, act))
+    publishing = action(pages, actions.publish, bytes_max=3 * BODY_IN_FORM_BYTES_MAX)
+    routes.add("POST", "/topic/publish", publishing)
+    routes.add("GET", "/api/openapi.json", programs(api.schema))
+    for each in api.endpoints:
+        routes.add(each.method, each.path, programs(as_json(each), change=each.change))
+    return Guarded(site, settings, Starlette(routes=routes.all()))
+
+
+class Routes:
+    """Views by path and method, so that who calls a path by another method is told of all that it has."""
+
+    def __init__(self) -> None:
+        self._views: dict[str, dict[str, View]] = {}
+
+    def add(self, method: str, path: str, view: View) -> None:
+        """Have a view answer; that of GET answers HEAD, too."""
+        self._views.setdefault(path, {})[method] = view
+
+    def all(self) -> list[Any]:
+        """As Starlette takes them."""
+        return [Route(path, _by_method(views), methods=[*views]) for path, views in self._views.items()]
+
+
+def _by_method(views: dict[str, View]) -> View:
+    async def answer(request: Any) -> Any:
+        return await views["GET" if request.method == "HEAD" else request.method](request)
+
+    return answer
 
 
 class Guarded:

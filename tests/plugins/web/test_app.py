@@ -43,5 +43,16 @@ async def test_what_is_not_there_is_not_found(browser: WebBrowser, path: str) ->
     assert (await browser.get(path)).status in (404, 307)
 
 
-async def test_a_path_has_its_own_methods(browser: WebBrowser) -> None:
-    assert (await browser.request("DELETE", "/health/live")).status == 405
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/health/live", {"GET", "HEAD"}),
+        ("/login", {"GET", "HEAD", "POST"}),
+        ("/api/topic/messages", {"GET", "HEAD", "POST"}),
+        ("/logout", {"POST"}),
+    ],
+)
+async def test_a_path_has_its_own_methods(browser: WebBrowser, path: str, methods: set[str]) -> None:
+    answer = await browser.request("DELETE", path)
+    assert answer.status == 405
+    assert set(answer.headers["allow"].split(", ")) == methods

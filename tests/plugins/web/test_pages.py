@@ -183,7 +183,8 @@ class TestSessions:
         assert [type(event).__name__ for event in await bob.session.events()] == ["Ending"]
         bob.session.close()
         assert "ended already" in await after(ada, await ada.do("/session/close", id=number_))
-        assert "ended already" in await after(ada, await ada.do("/session/close", id="x"))
+        for none in ("x", "²", "٣", "9" * 40, ""):
+            assert "ended already" in await after(ada, await ada.do("/session/close", id=none))
 
 
 class TestMessage:
