@@ -12,7 +12,7 @@ RECEIVED or COMMIT comes only when what it promises is on disk.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -327,6 +327,12 @@ class Site(Protocol):
         self, token: str, remote: str, *, protocol: str = ""
     ) -> tuple[Identity, str]:
         """Whose token it is, and what that is called. Raises Refusal likewise."""
+
+    def holding(self, identity: Identity, bytes: int, *, remote: str) -> AbstractAsyncContextManager[None]:
+        """Count so many bytes in the block, as `Session.hold` does, of a body that is for no session.
+
+        Raises Refusal (too-many).
+        """
 
     def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> Session:
         """Log an account and channel in; `protocol` is the front end's name.

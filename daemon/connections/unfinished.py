@@ -12,8 +12,8 @@ stands in nobody's way: what it waits for may be its own to give back.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import msgspec
@@ -99,6 +99,16 @@ class Unfinished:
                 await self.hold(holder, bytes + FREE_BYTES)
                 break
         await self.hold(holder, bytes)
+
+    @asynccontextmanager
+    async def holding(self, account: str, remote: str, bytes: int) -> AsyncIterator[None]:
+        """Hold so many bytes in the block, apart from what any connection holds. Raises as `hold` does."""
+        holder = self.holder(account, remote)
+        try:
+            await self.hold(holder, bytes)
+            yield
+        finally:
+            self.close(holder)
 
     def hold_now(self, holder: Holder, bytes: int) -> None:
         """Hold, as `hold` does, without waiting. Raises Refusal (too-many) where there is no room now."""

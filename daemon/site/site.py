@@ -13,7 +13,7 @@ the store are closed. What a reload changes: `daemon.site.files`.
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -217,6 +217,10 @@ class RunningSite:
     def metrics(self) -> Metrics:
         """See `daemon.frontend.Site`."""
         return self.broker.metrics
+
+    def holding(self, identity: Identity, bytes: int, *, remote: str) -> AbstractAsyncContextManager[None]:
+        """See `daemon.frontend.Site`."""
+        return self.broker.unfinished.holding(identity.account, remote, bytes)
 
     def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> Session:
         """See `daemon.frontend.Site`."""

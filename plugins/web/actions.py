@@ -7,16 +7,19 @@ from urllib.parse import parse_qsl
 
 from starlette.responses import RedirectResponse
 
-from daemon.frontend import Actor
+from daemon.frontend import UNCOUNTED_BYTES, Actor
 from daemon.terminal.figures import counted
 from plugins.web.login import WebUser
 from plugins.web.pages import Pages, is_whole, own_path, topic_address
-from plugins.web.publishing import publish, read_body
+from plugins.web.publishing import publish, read_held_body
 from routing.errors import Refusal
 from routing.message import DeliveryMode, Message, Section
 from routing.sections import write_section_head
 
 FORM_BYTES_MAX: Final = 65_536
+LOGIN_FORM_BYTES_MAX: Final = UNCOUNTED_BYTES
+"""Of who is nobody yet, and whose form is counted nowhere."""
+
 FIELDS_MAX: Final = 50
 TIMEOUT_S_MAX: Final = 1e9
 Fields = Mapping[str, str]
@@ -24,11 +27,11 @@ LISTS: Final = {"messages": "/topic/messages", "dead": "/topic/dead-letters"}
 MODES: Final[dict[str, DeliveryMode]] = {"ONE": "ONE", "ALL": "ALL"}
 
 
-async def read_form(request: Any, bytes_max: int = FORM_BYTES_MAX) -> dict[str, str]:
-    """The fields of a form. Raises Refusal."""
+async def read_form(request: Any, bytes_max: int) -> dict[str, str]:
+    """The fields of a form; a large one is counted as of `request.state.user`. Raises Refusal."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
         raise Refusal(Refusal.BAD_COMMAND, "this is not a form of the page")
-    data = await read_body(request, bytes_max)
+    data = await read_held_body(request, bytes_max)
     try:
         return dict(
             parse_qsl(data.decode(), keep_blank_values=True, max_num_fields=FIELDS_MAX, strict_parsing=True)
@@ -47,7 +50,7 @@ class Actions:
     async def log_in(self, request: Any) -> Any:
         """Make a session; a new one also for who has one, so that nobody is given somebody else's."""
         pages = self._pages
-        fields = await read_form(request)
+        fields = await read_form(request, LOGIN_FORM_BYTES_MAX)
         pages.logins.check_form(request, None, "")
         account, there = fields.get("account", ""), fields.get("next", "/")
         try:

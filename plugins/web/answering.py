@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse, RedirectResponse
 
-from daemon.frontend import CONFLICT, Metrics
+from daemon.frontend import CONFLICT, Site
 from plugins.web.actions import FORM_BYTES_MAX, Action, read_form
 from plugins.web.login import Logins, NotAllowed, NotLoggedIn, WebUser, check_origin
 from plugins.web.pages import Pages, login_address
@@ -30,11 +30,13 @@ STATUS: Final = {
 ASKS: Final = {"www-authenticate": 'Basic realm="smqpd", charset="UTF-8", Bearer realm="smqpd"'}
 
 
-def for_programs(logins: Logins, counts: Metrics, view: View, *, change: bool = False) -> View:
+def for_programs(site: Site, logins: Logins, view: View, *, change: bool = False) -> View:
     """A view for who has credentials of a program, or is a script of our own page; errors are JSON.
 
     With `change` it needs the right to change the site, and from a browser the token of its session.
     """
+
+    counts = site.metrics
 
     async def answer(request: Any) -> Any:
         try:
@@ -42,6 +44,7 @@ def for_programs(logins: Logins, counts: Metrics, view: View, *, change: bool = 
             if change:
                 check_may_change(user)
                 request.state.still = lambda: may_still_change(logins, request)
+                request.state.holding = site.holding
                 if user.session:
                     logins.check_form(request, user, request.headers.get("x-csrf-token", ""))
                 else:
@@ -102,6 +105,7 @@ def action(pages: Pages, act: Action, *, look: bool = False, bytes_max: int = FO
         user: WebUser = request.state.user
         if not look:
             check_may_change(user)
+        request.state.holding = pages.site.holding
         fields = await read_form(request, bytes_max)
         pages.logins.check_form(request, user, fields.get("token", ""))
         if not look:

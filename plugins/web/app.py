@@ -97,7 +97,7 @@ def make_app(site: Site, settings: WebSettings, live: Live | None = None) -> Asg
         "/account/password": accounts.set_password,
         "/account/remove": accounts.remove,
     }
-    programs = partial(for_programs, logins, site.metrics)
+    programs = partial(for_programs, site, logins)
     routes = Routes()
     routes.add("GET", "/health/live", health.live)
     routes.add("GET", "/health/ready", ready)

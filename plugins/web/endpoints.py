@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from plugins.web.publishing import read_body
+from plugins.web.publishing import read_held_body
 from routing.errors import Refusal
 
 TAKEN_BYTES_MAX: Final = 65_536
@@ -65,7 +65,7 @@ def post(
 
 async def taken(request: Any, kind: type[T]) -> T:
     """The body, which is JSON. Raises Refusal, and NotAllowed where its sender may do nothing any more."""
-    data = await read_body(request, TAKEN_BYTES_MAX)
+    data = await read_held_body(request, TAKEN_BYTES_MAX)
     await request.state.still()
     try:
         return msgspec.json.decode(data, type=kind)

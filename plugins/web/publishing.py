@@ -35,6 +35,19 @@ async def read_body(request: Any, bytes_max: int) -> bytes:
     raise Refusal(Refusal.TOO_MANY, f"what was sent did not come within {BODY_S:g} s")
 
 
+async def read_held_body(request: Any, bytes_max: int) -> bytes:
+    """As `read_body`, counted while it comes among what is unfinished at the site, if it is no small one.
+
+    Its sender is `request.state.user`, and `request.state.holding` counts it. Raises Refusal, also (too-many)
+    where there is no room. A body whose length is not announced is taken for one of the greatest size.
+    """
+    size = announced(request) if "content-length" in request.headers else bytes_max
+    if not UNCOUNTED_BYTES < size <= bytes_max:
+        return await read_body(request, bytes_max)
+    async with request.state.holding(request.state.user.identity, size, remote=request.state.remote):
+        return await read_body(request, bytes_max)
+
+
 def announced(request: Any) -> int:
     """How long a request says that its body is; 0 where it does not say."""
     text: str = request.headers.get("content-length", "0")

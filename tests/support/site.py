@@ -3,7 +3,7 @@
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import trio
@@ -104,6 +104,9 @@ class BrokerSite:
     ) -> tuple[Identity, str]:
         with counted_as_a_login():
             return await self.broker.accounts.authenticate_token(token, remote)
+
+    def holding(self, identity: Identity, bytes: int, *, remote: str) -> AbstractAsyncContextManager[None]:
+        return self.broker.unfinished.holding(identity.account, remote, bytes)
 
     def open_session(self, identity: Identity, channel: str, *, protocol: str, remote: str) -> BrokerSession:
         self.opened.set()

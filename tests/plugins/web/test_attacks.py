@@ -389,6 +389,36 @@ class TestUploads:
         assert (answer.status, answer.json["error"]) == (429, "too-many")
         session.close()
 
+    @pytest.mark.parametrize(
+        ("path", "length"),
+        [
+            ("/topic/purge", 60_000),
+            ("/logout", 60_000),
+            ("/logout", None),
+            ("/api/topic/settings?name=a", 9_000),
+        ],
+    )
+    async def test_forms_and_json_count_by_address_while_they_come(
+        self, site: Any, ada: WebBrowser, autojump_clock: MockClock, path: str, length: int | None
+    ) -> None:
+        session = site.open_session(Identity("ada"), "other", protocol="test", remote="192.0.2.7:1")
+        await session.hold(97_000)
+        headers = {"content-type": FORM, "origin": ada.origin}
+        headers |= {"x-csrf-token": hidden_fields(await ada.get("/"))["token"]}
+        headers |= {"content-length": str(length)} if length else {"transfer-encoding": "chunked"}
+        answer = await ada.request("POST", path, b"", headers)
+        assert answer.status == 429
+        session.close()
+        assert (await ada.request("POST", path, b"", headers)).status in (400, 403)
+        assert site.broker.unfinished.bytes == 0
+
+    async def test_nobody_holds_more_before_a_login_than_a_login_takes(
+        self, site: BrokerSite, browser: WebBrowser
+    ) -> None:
+        fields = {"account": "ada", "next": "/"}
+        assert (await browser.post("/login", **fields, password=PASSWORD, more="x" * 3_900)).status == 303
+        assert (await browser.post("/login", **fields, password=PASSWORD, more="x" * 4_096)).status == 413
+
     @pytest.mark.parametrize("body", [b"%zz=%zz&&&", b"\xff\xfe", b"a=1&" * 1_000, b"no equals"])
     async def test_a_form_that_is_none_is_refused(self, ada: WebBrowser, body: bytes) -> None:
         headers = {"content-type": FORM, "origin": ada.origin}
