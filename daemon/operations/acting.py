@@ -10,6 +10,7 @@ import msgspec
 from daemon.broker.asking import Asker
 from daemon.broker.broker import Broker
 from daemon.frontend import HeldMessage
+from daemon.operating.accounts import CONFLICT
 from daemon.operating.messages import REFUSED_MAX, REPLAYED_MAX, Replayed
 from daemon.operating.operations import Actor
 from daemon.operations.messages import is_of_this_server
@@ -79,19 +80,29 @@ class TopicActions:
         _log.info("removed %s from %s: by %s", smuid, topic, by)
 
     async def unsubscribe(
-        self, wanted: str, account: str, channel: str, name: str, waiting: int, by: Actor
-    ) -> None:
-        """End a subscription, for which so many messages wait, unless somebody consumes from it."""
-        asker, server = Asker(account, channel), self._broker.server_name
-        found = self._door.view.subscription(wanted, make_address(account, channel, server), name)
-        if found is not None and found.attached:
-            raise Refusal(Refusal.NOT_AVAILABLE, "a session consumes from it; end that first")
+        self, wanted: str, login: tuple[str, str], name: str, by: Actor, session_id: Callable[[Any], int]
+    ) -> int:
+        """End a subscription of an account and channel, unless somebody consumes from it; see `Operations`.
+
+        `session_id` tells which session a consumer's handle is of.
+        """
+        account, channel = login
+        asker, owner = Asker(account, channel), make_address(account, channel, self._broker.server_name)
+        shown, waiting = f"{account}:{channel}{f'/{name}' if name else ''}", 0
+        found = self._door.view.subscription(wanted, owner, name)
+        if found is not None:
+            ids = [session_id(each.consumer.handle) for each in found.holders if each.consumer is not None]
+            if ids:
+                raise Refusal(
+                    CONFLICT, f"it is consumed from; end that first: sessions {', '.join(map(str, ids))}"
+                )
+            waiting = sum(found.queue.count_in_steps())
         request = asker.request()
         self._door.unsubscribe(asker.consumer, wanted, name, request)
         await asker.answer(request)
-        owner = f"{account}:{channel}{f'/{name}' if name else ''}"
         messages = counted(waiting, "message")
-        _log.info("ended the subscription of %s to %s, with %s: by %s", owner, wanted, messages, by)
+        _log.info("ended the subscription of %s to %s, with %s: by %s", shown, wanted, messages, by)
+        return waiting
 
     async def _ask(self, call: Callable[[Consumer, int], Any]) -> None:
         asker = Asker()

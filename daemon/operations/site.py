@@ -189,11 +189,8 @@ class SiteOperations:
         self, wanted: str, account: str, channel: str, by: Actor, *, name: str = ""
     ) -> int:
         """See `daemon.operating.operations.Operations`."""
-        found = await self.subscription(wanted, account, channel, name)
-        await self._actions.unsubscribe(
-            wanted, account, channel, name, 0 if found is None else found.waiting, by
-        )
-        return 0 if found is None else found.waiting
+        login = account_name(account), channel_name(channel)
+        return await self._actions.unsubscribe(check_wanted(wanted), login, name, by, _id)
 
     def _bounds(self) -> tuple[int, int]:
         """Messages and bytes that a topic may hold."""

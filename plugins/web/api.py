@@ -8,7 +8,6 @@ import msgspec
 from starlette.responses import Response
 
 from daemon.frontend import (
-    CONFLICT,
     BrowsedMessage,
     DeadLetter,
     Journey,
@@ -252,23 +251,18 @@ class Api:
         return Removed(1)
 
     async def _unsubscribe(self, request: Any) -> Any:
-        operations = self._site.operations
         wanted, account, channel = (_needed(request, part) for part in ("name", "account", "channel"))
-        name = request.query_params.get("subscription", "")
+        name, by = request.query_params.get("subscription", ""), actor(request)
         try:
-            found = await operations.subscription(wanted, account, channel, name)
+            waited = await self._site.operations.end_subscription(wanted, account, channel, by, name=name)
         except Refusal as refusal:
-            if refusal.code != Refusal.BAD_LOGIN:
-                raise
-            raise Refusal(Refusal.BAD_COMMAND, refusal.text) from None  # it is not who asks
-        if found is None:
-            text = f"there is no subscription of {account}:{channel}{name and f'/{name}'} to {wanted}"
-            raise Refusal(Refusal.NOT_FOUND, text)
-        if found.sessions:
-            sessions = ", ".join(map(str, found.sessions))
-            raise Refusal(CONFLICT, f"it is consumed from; end that first: sessions {sessions}")
-        by = actor(request)
-        return Unsubscribed(await operations.end_subscription(wanted, account, channel, by, name=name))
+            if refusal.code == Refusal.BAD_LOGIN:  # it is not who asks
+                raise Refusal(Refusal.BAD_COMMAND, refusal.text) from None
+            if refusal.code == Refusal.NOT_SUBSCRIBED:
+                text = f"there is no subscription of {account}:{channel}{name and f'/{name}'} to {wanted}"
+                raise Refusal(Refusal.NOT_FOUND, text) from None
+            raise
+        return Unsubscribed(waited)
 
     async def _replay(self, request: Any) -> Any:
         asked = request.query_params

@@ -7,6 +7,7 @@ import pytest
 
 from daemon.accounts.accounts_file import Account
 from daemon.frontend import Ending, Withdrawn
+from daemon.operating.accounts import CONFLICT
 from daemon.operating.messages import REFUSED_MAX, Replayed
 from daemon.operating.operations import Actor
 from daemon.operations import acting
@@ -72,6 +73,29 @@ async def test_a_topic_is_deleted_with_its_subscriptions_and_settings(tmp_path: 
         assert (shown.summary.delivery, shown.summary.timeout_s, shown.waiting) == ("ONE", 60.0, 1)
         assert await operations.delete_topic("weather", CAL) == 1
         assert await operations.topic("weather") is None
+
+
+async def test_a_subscription_ends_unless_somebody_consumes_from_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada, bob = site.login("ada"), site.login("bob")
+        await bob.subscribe("weather", credit=0)
+        await ada.publish("weather")
+        with pytest.raises(Refusal, match=f"end that first: sessions {bob.session.id}") as refused:
+            await operations.end_subscription("weather", "bob", "desk", CAL)
+        assert refused.value.code == CONFLICT
+        bob.session.close()
+        await ada.publish("weather")
+        with caplog.at_level("INFO"):
+            assert await operations.end_subscription("weather", "bob", "desk", CAL) == 2
+        text = "ended the subscription of bob:desk to weather, with 2 messages: by cal (web, 192.0.2.9:1)"
+        assert text in caplog.messages
+        with pytest.raises(Refusal) as refused:
+            await operations.end_subscription("weather", "bob", "desk", CAL)
+        assert refused.value.code == Refusal.NOT_SUBSCRIBED
+        assert (await operations.topics(count=1)).total == 0
 
 
 async def test_everything_that_a_topic_holds_is_browsed_and_nothing_taken(tmp_path: Path) -> None:

@@ -7,6 +7,13 @@ ACTING = "tests/daemon/operations/test_acting.py::"
 
 MUTATIONS = [
     Mutation(
+        name="an operator ends a subscription that somebody consumes from",
+        file="daemon/operations/acting.py",
+        old="            if ids:\n",
+        new="            if False:\n",
+        tests=(ACTING + "test_a_subscription_ends_unless_somebody_consumes_from_it",),
+    ),
+    Mutation(
         name="a site that stops lets others log in",
         file="daemon/broker/broker.py",
         old="        if self.draining or self._closing:\n",
