@@ -31,6 +31,9 @@ _log = logging.getLogger(__name__)
 AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
 
 KEEP_ALIVE_S: Final = 60.0
+REQUESTS_MAX: Final = 50
+"""At a time on one connection of HTTP/2, with those whose streams the client has closed."""
+
 RECEIVE_BYTES: Final = 65_536
 PIECE_BYTES: Final = 16_384
 """What a client has to take within `send_timeout_s`, so that one stays that reads slowly, and steadily."""
@@ -53,6 +56,7 @@ class WebConnection:
         self._reading = trio.CancelScope(deadline=trio.current_time() + site.limits.login_timeout_s)
         self._lost = False
         self._requests = set[Incoming]()
+        self._less = trio.lowlevel.ParkingLot()
         self._begun = True
         self._protocol: Any = None
         self._tasks: trio.Nursery
@@ -161,7 +165,13 @@ class WebConnection:
         self._tasks.start_soon(task, *args)
 
     async def spawn_app(self, app: AsgiApp, config: Config, scope: Any, send: Any) -> Any:
-        """Begin with a request; what is returned is called with each part of it that comes."""
+        """Begin with a request; what is returned is called with each part of it that comes.
+
+        Nothing more is read while as many are under way as there may be: a client that closes its streams at
+        once could begin any number.
+        """
+        while len(self._requests) >= REQUESTS_MAX:
+            await self._less.park()
         incoming = Incoming()
         self._requests.add(incoming)
         self._begun = False
@@ -184,6 +194,7 @@ class WebConnection:
         finally:
             incoming.read_no_more()
             self._requests.discard(incoming)
+            self._less.unpark()
             if not self._requests:
                 self._reading.deadline = trio.current_time() + KEEP_ALIVE_S
                 if self._site.draining.is_set():

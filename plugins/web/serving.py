@@ -14,15 +14,13 @@ from hypercorn.trio.worker_context import WorkerContext
 from daemon.connections.shell import linger
 from daemon.frontend import Site
 from plugins.web.app import make_app
-from plugins.web.connection import AsgiApp, WebConnection
+from plugins.web.connection import REQUESTS_MAX, AsgiApp, WebConnection
 from plugins.web.live import Live
 from plugins.web.settings import WebSettings
 
 _log = logging.getLogger(__name__)
 
 HEAD_BYTES_MAX: Final = 32_768
-STREAMS_MAX: Final = 50
-"""Requests at a time on one connection of HTTP/2."""
 
 FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 """For a connection beyond the limits."""
@@ -75,7 +73,7 @@ class WebServer:
         self._config.include_server_header = False
         self._config.h11_max_incomplete_size = HEAD_BYTES_MAX
         self._config.h2_max_header_list_size = HEAD_BYTES_MAX
-        self._config.h2_max_concurrent_streams = STREAMS_MAX
+        self._config.h2_max_concurrent_streams = REQUESTS_MAX
         self._open: set[WebConnection] = set()
 
     async def serve(self, stream: trio.abc.Stream, remote: str) -> None:

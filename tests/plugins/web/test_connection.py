@@ -13,7 +13,7 @@ from trio.testing import MockClock, memory_stream_pair, wait_all_tasks_blocked
 from daemon.frontend import Identity
 from daemon.settings import Limits
 from plugins.web.app import make_app
-from plugins.web.connection import KEEP_ALIVE_S
+from plugins.web.connection import KEEP_ALIVE_S, REQUESTS_MAX
 from plugins.web.live import STREAMS_MAX, Live
 from plugins.web.serving import WebServer
 from plugins.web.settings import WebSettings
@@ -300,6 +300,19 @@ async def test_an_answer_is_taken_while_a_body_still_comes_that_nobody_reads(
     client.connection.increment_flow_control_window(1_000, stream)
     await client.flush()
     assert b"not-logged-in" in (await client.until(h2.events.DataReceived, stream)).data
+
+
+async def test_requests_that_are_cancelled_at_once_are_not_many_at_a_time(
+    client: Http2Client, autojump_clock: MockClock
+) -> None:
+    await client.status(await client.begin("GET", "/health/live"))
+    guess = ("authorization", f"Basic {b64encode(b'ada:guess').decode()}")
+    before = trio.lowlevel.current_statistics().tasks_living
+    for _ in range(10 * REQUESTS_MAX):
+        client.connection.reset_stream(await client.begin("GET", "/api/overview", guess))
+    await client.flush()
+    await wait_all_tasks_blocked()
+    assert trio.lowlevel.current_statistics().tasks_living <= before + 2 * REQUESTS_MAX
 
 
 async def test_a_body_that_nobody_reads_holds_no_connection(
