@@ -5,8 +5,9 @@ written.
 """
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from typing import Final
 
 import msgspec
 
@@ -14,11 +15,14 @@ from routing.decisions import are_awaited
 from routing.message import DeliveryMode
 from routing.names import parse_address
 from routing.options import Accepts
-from routing.queue import ONE, Entry
+from routing.peering.copies import Copy
+from routing.queue import COUNTED_AT_ONCE, GONE, ONE, Entry
 from routing.shares import Share
 from routing.state import SiteState
 from routing.subscription import Subscription, Topic
 from routing.traffic import Traffic
+
+_NONE: Final[Mapping[int, Copy]] = {}
 
 
 class TopicInfo(msgspec.Struct, frozen=True):
@@ -136,15 +140,21 @@ class SiteView:
         return list(self._state.matching.subscribers(topic))
 
     def oldest(self, topic: Topic) -> Entry | None:
-        """What has waited longest at a topic for somebody here, or is with somebody; None for nothing."""
+        """What has waited longest at a topic for somebody, here or elsewhere, or is with somebody.
+
+        None for nothing, and where all that it holds has a delay that has not ended.
+        """
         takers = self._state.matching.waits_with(topic)
-        if not takers and not topic.kept and (only := topic.shared.oldest(topic)) is not None:
-            return only  # as it is with most, where all topics are looked at
+        crossing = self._crossing(topic)
+        is_simple = not (takers or topic.kept or crossing)  # as it is with most, where all are looked at
+        if is_simple and (only := topic.shared.oldest(topic)) is not None:
+            return only
         waiting = list(takers)
         queues = [topic.shared, *(each.queue for each in waiting)]
         found = [entry for queue in queues if (entry := queue.oldest(topic)) is not None]
         if topic.kept:
             found += topic.kept.after(0, 1)
+        found += islice((copy.entry for copy in crossing.values() if not copy.entry.flags & GONE), 1)
         for holder in (each for subscription in waiting for each in subscription.holders):
             for locks in (holder.locks, holder.received):
                 own = (lock.entry for lock in locks.values() if lock.entry.topic is topic)
@@ -152,6 +162,15 @@ class SiteView:
         if not found and topic.messages:
             found = [lock.entry for _, _, lock in self._state.delayed if lock.entry.topic is topic]
         return found[0] if len(found) == 1 else min(found, key=_id, default=None)
+
+    def for_peers_in_steps(self, topic: Topic) -> Iterator[int]:
+        """How many messages of a topic wait for other sites, in parts that each take some microseconds.
+
+        A peer has still to answer for such a message, or there is no way to a site that is due to have it.
+        """
+        copies = iter(list(self._crossing(topic).values()))
+        while part := list(islice(copies, COUNTED_AT_ONCE)):
+            yield sum(map(_is_for_peers, part))
 
     def annotated(self, front_end: str) -> list[TopicInfo]:
         """The topics with which a front end keeps something."""
@@ -164,7 +183,7 @@ class SiteView:
         """Up to `count` entries with a greater id than `after`, by id; True where one has it for itself.
 
         What waits for someone to come: the shared queue, what is locked of it, and what is kept for those
-        who join late; with `every` also what only waits for those who were there.
+        who join late; with `every` also what only waits for those who were there, or for other sites.
         """
         topic = self._state.topics.get(topic_name)
         if topic is None:
@@ -179,6 +198,10 @@ class SiteView:
             for entry in waiting:
                 if entry.topic is topic and entry.id > after:
                     found[entry.id] = (entry, False)
+        if every:
+            crossing = self._crossing(topic)
+            later = (id for id, copy in crossing.items() if id > after and not copy.entry.flags & GONE)
+            found |= {id: (crossing[id].entry, False) for id in heapq.nsmallest(count, later)}
         for _, _, lock in self._state.delayed:
             entry = lock.entry
             if entry.topic is topic and entry.id > after and entry.id in self._state.entries:
@@ -224,6 +247,10 @@ class SiteView:
         """Whether somebody is attached to what takes messages of mode ONE of a topic."""
         return self._state.grouping.is_attended(self._state.matching.find(topic_name))
 
+    def _crossing(self, topic: Topic) -> Mapping[int, Copy]:
+        """What is held of a topic and may cross links, by id, about in the order in which that began."""
+        return self._state.crossing.by_topic.get(topic.name, _NONE)
+
     def _topic_info(self, topic: Topic) -> TopicInfo:
         return TopicInfo(
             topic.name,
@@ -238,6 +265,12 @@ class SiteView:
 
 def _id(entry: Entry) -> int:
     return entry.id
+
+
+def _is_for_peers(copy: Copy) -> bool:
+    if copy.entry.flags & GONE:
+        return False
+    return bool(copy.destinations) or any(forward.unacknowledged for forward in copy.forwards.values())
 
 
 def _subscription_infos(subscriptions: Iterable[Subscription]) -> list[SubscriptionInfo]:

@@ -274,7 +274,7 @@ def topic(
     state, ends_at = state_directory(config), time.monotonic() + timeout
     found = _asked_topic(state, check_topic(name), timeout)
     held = 0 if found is None else found.summary.held
-    oldest_s = (0.0 if found is None else found.summary.oldest_s) or 0.0
+    oldest_s = None if found is None else found.summary.oldest_s
     attached = sum(len(each.sessions) for each in found.subscriptions) if found is not None else 0
     problems: list[tuple[Level, str]] = []
     if subscribed and not attached:
@@ -284,14 +284,15 @@ def topic(
     else:
         dead = found.summary.dead_letters
     if dead:
-        problems.append(("WARNING", f"{dead} dead letters of {name}"))
+        problems.append(("WARNING", f"{counted(dead, 'dead letter')} of {name}"))
     values = [
         Measured(label="held", value=held, warning=warning, critical=critical),
-        Measured(label="oldest", value=oldest_s, unit="s", warning=age_warning, critical=age_critical),
+        Measured(label="oldest", value=oldest_s or 0.0, unit="s", warning=age_warning, critical=age_critical),
         Measured(label="sessions", value=attached),
         Measured(label="dead_letters", value=dead),
     ]
-    good = f"{name} holds {counted(held, 'message')}, the oldest {duration_shown(oldest_s)} old"
+    oldest = "" if oldest_s is None else f", the oldest {duration_shown(oldest_s)} old"
+    good = f"{name} holds {counted(held, 'message')}{oldest}"
     _conclude(as_json, problems, f"nothing is known of {name}" if found is None else good, values)
 
 

@@ -1,18 +1,23 @@
 """`smqpd peer`: who may link with this site, and what may cross. A running site takes it on, or says why."""
 
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
+from daemon.cli.asking import decoded, line
 from daemon.cli.completing import complete_peer
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.cli.telling import tell
 from daemon.configuration.config import typed
+from daemon.control.client import Question
 from daemon.link.peers_editor import add_peer, remove_peer
 from daemon.link.peers_file import EVERYTHING, PeerEntry, load_peers
+from daemon.operating.federation import LinkStatus
 from daemon.settings import ConfigError
 from daemon.terminal.failure import USAGE, Failure
+from daemon.terminal.figures import counted
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.names import is_server_name
@@ -86,12 +91,24 @@ def remove(name: PeerName, config: ConfigOption = DEFAULT_CONFIG, as_json: JsonO
     if not is_server_name(name):
         raise Failure(f"{printable(name)!r} is not a server name", USAGE)
     settings = read_settings(config)
+    waited = _waiting(settings.site.state_directory, name)
     remove_peer(settings.links.peers_file, name)
-    _say(name, tell(config, settings.site.state_directory, f"Removed {name}.", ["peers"]), as_json)
+    for_it = f", for which {counted(waited, 'message')} waited" if waited else ""
+    done = tell(config, settings.site.state_directory, f"Removed {name}{for_it}.", ["peers"])
+    _say(name, done, as_json, waited=waited)
 
 
-def _say(name: str, done: str, as_json: bool) -> None:
-    typer.echo(msgspec.json.encode({"peer": name, "done": done}) if as_json else done)
+def _waiting(state_directory: Path, name: str) -> int:
+    """How many messages a peer has not answered for; 0 where that is not known, as where no site runs."""
+    try:
+        links = decoded(line(state_directory, Question(ask="peers")), list[LinkStatus])
+    except Failure:  # whoever has the site take the change on says why
+        return 0
+    return sum(link.waiting + link.in_flight for link in links if link.peer == name)
+
+
+def _say(name: str, done: str, as_json: bool, **more: int) -> None:
+    typer.echo(msgspec.json.encode({"peer": name, **more, "done": done}) if as_json else done)
 
 
 @app.command("list")

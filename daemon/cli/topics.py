@@ -145,6 +145,7 @@ def _show(found: TopicStatus) -> None:
         ("holds", f"{held}, {bytes_shown(summary.bytes)}: {full:.1%} of what it may"),
         ("oldest", duration_shown(summary.oldest_s)),
         ("waiting", f"{found.waiting:,} for any subscription; {found.kept:,} also for late ones"),
+        ("for peers", f"{found.for_peers:,} that they have not answered for"),
         (
             "rates",
             f"{rate_shown(summary.in_per_s, '0')}/s in, {rate_shown(summary.out_per_s, '0')}/s out",
@@ -154,11 +155,11 @@ def _show(found: TopicStatus) -> None:
         ("delivery", summary.delivery or "as each message says"),
         ("timeout", _timeout_shown(summary.timeout_s)),
     ]
-    if not summary.dead_letters:
-        lines.pop(5)
+    unshown = {"for peers": not found.for_peers, "dead": not summary.dead_letters}
     typer.echo(printable(summary.name))
     for name, text in lines:
-        typer.echo(f"  {name:<9} {text}")
+        if not unshown.get(name):
+            typer.echo(f"  {name:<9} {text}")
     if not found.subscriptions:
         typer.echo("  no subscriptions")
         return
@@ -218,9 +219,19 @@ def browse(
     for message in found:
         show_message(message)
     if not found:
-        typer.echo("It holds nothing.")
+        typer.echo(_unseen(state, topic, after))
     elif len(found) == count:
         typer.echo(f"More may follow: --after {found[-1].id}")
+
+
+def _unseen(state_directory: Path, topic: str, after: int) -> str:
+    """What is to be said where nothing of a topic is shown."""
+    status = decoded(line(state_directory, AskTopic(topic=topic)), TopicStatus | None)  # type: ignore[arg-type]
+    if status is None or not status.summary.held:
+        return "It holds nothing."
+    if after:
+        return f"It holds nothing after {after}."
+    return f"It holds {counted(status.summary.held, 'message')}, which nobody is to have before a delay ends."
 
 
 def show_message(message: BrowsedMessage) -> None:

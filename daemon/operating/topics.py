@@ -22,7 +22,8 @@ class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
         timeout_s: its own timeout; None for none, "INFINITE" for state messages.
         held, bytes: all that it holds, also what is with subscribers; `held_guaranteed` are the messages of
             them that have a guarantee.
-        oldest_s: how long ago what waits longest for somebody here was published; None where nothing does.
+        oldest_s: how long ago what waits longest for somebody, here or elsewhere, was published; None where
+            nothing does, also where all that is held has a delay.
         subscriptions: attached or not.
         in_per_s, out_per_s: messages that come, and deliveries, lately.
         came, delivered, expired, unwanted, dead: since the site started, or since the topic was last empty
@@ -92,12 +93,14 @@ class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         waiting: messages of mode ONE that wait for any subscription.
+        for_peers: messages that other sites are due to have, and that peers have not answered for.
         kept: messages with a stated timeout, which those who join get, too.
         messages_max, bytes_max: at which publishers are refused.
     """
 
     summary: TopicSummary
     waiting: int
+    for_peers: int
     kept: int
     messages_max: int
     bytes_max: int

@@ -3,7 +3,7 @@
 import math
 import random
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from time import perf_counter
 from typing import Any, Final, Literal
@@ -23,7 +23,7 @@ from daemon.system.clock import Clock
 from daemon.system.stepping import STEP_S, in_steps
 from routing.names import birth_ms, dead_letter_topic, parse_address
 from routing.patterns import check_pattern, is_pattern, topic_matches
-from routing.queue import Entry, PriorityQueue
+from routing.queue import Entry
 from routing.subscription import Subscription, Topic
 from routing.traffic import TOPIC_COUNTERS, Traffic
 from routing.view import SiteView
@@ -200,10 +200,14 @@ class TopicQueries:
             return None
         summary = self._summary(topic, self._clock.wall_ms())
         kept, subscribed = len(topic.kept), self._view.subscribed(topic)
-        waiting, *in_queues = await _counts([topic.shared, *(each.queue for each in subscribed)])
+        queues = [topic.shared, *(each.queue for each in subscribed)]
+        for_peers, waiting, *in_queues = await _counts(
+            [self._view.for_peers_in_steps(topic), *(queue.count_in_steps() for queue in queues)]
+        )
         return TopicStatus(
             summary=summary,
             waiting=waiting,
+            for_peers=for_peers,
             kept=kept,
             messages_max=messages_max,
             bytes_max=bytes_max,
@@ -220,7 +224,7 @@ class TopicQueries:
         found = self._view.subscription(wanted, owner, name)
         if found is None:
             return None
-        [waiting] = await _counts([found.queue])
+        [waiting] = await _counts([found.queue.count_in_steps()])
         return self._subscription(found, waiting, session_id)
 
     def _subscription(
@@ -280,13 +284,13 @@ async def _borders(
     return found[SAMPLED_FOR_EACH - 1 :: SAMPLED_FOR_EACH]
 
 
-async def _counts(queues: Sequence[PriorityQueue]) -> list[int]:
-    """How many messages wait in each; others run meanwhile where that takes long."""
+async def _counts(counted: Sequence[Iterator[int]]) -> list[int]:
+    """The sum of each; others run meanwhile where that takes long."""
     found: list[int] = []
     began = perf_counter()
-    for queue in queues:
+    for parts in counted:
         waiting = 0
-        for part in queue.count_in_steps():
+        for part in parts:
             waiting += part
             if perf_counter() - began > STEP_S:
                 await trio.lowlevel.checkpoint()

@@ -7,9 +7,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import trio
 
 from daemon.certificates.authority import Authority
+from daemon.control import operators
 from daemon.control.client import short_path
+from daemon.control.operators import AnyOperatorQuestion
+from daemon.control.socket import Tell, serve_control
+from daemon.operations.site import SiteOperations
+from tests.support.broker import virtual_site
 from tests.support.keys import write_keys
 from tests.support.process import daemon
 from tests.support.running import SiteProcess, message
@@ -95,11 +101,11 @@ async def test_a_topic_is_judged_by_depth_age_and_who_consumes(site: SiteProcess
         await eve.subscribe("work")
         assert (await checked(site, "topic", "work", "--subscribed"))[0] == OK
         await eve.give_back([await anext(eve)], outcome="rejected", reason="no good")
-        assert await checked(site, "topic", "work") == (WARNING, "1 dead letters of work")
+        assert await checked(site, "topic", "work") == (WARNING, "1 dead letter of work")
         await eve.unsubscribe("work")
         await site.asked("topic", "purge", "work", "--yes")
         assert (await site.command("topic", "show", "work"))[0] == 1, "it is forgotten"
-        assert await checked(site, "topic", "work") == (WARNING, "1 dead letters of work")
+        assert await checked(site, "topic", "work") == (WARNING, "1 dead letter of work")
         assert (await checked(site, "topic", "worc"))[1] == "nothing is known of worc"
 
 
@@ -124,3 +130,53 @@ async def test_a_link_that_is_down_is_critical_after_a_while(site: SiteProcess, 
             CRITICAL,
             "gamma.example is no peer",
         )
+
+
+async def test_what_waits_for_a_link_that_is_down_is_seen_with_its_topic(
+    site: SiteProcess, tmp_path: Path
+) -> None:
+    authority = Authority.create(tmp_path / "ca", "test", 3650, datetime.now(UTC) - timedelta(days=1))
+    write_keys(authority, "alpha.example", site.config.parent / "keys", datetime.now(UTC), 100)
+    await site.printed("peer", "add", "beta.example", "127.0.0.1:9", "--flood")
+    async with daemon(site.config), site.eve() as eve:
+        for body in (b"rain", b"snow"):
+            await eve.publish("weather", message(body, depth=1))
+        text = (await checked(site, "topic", "weather"))[1]
+        assert re.fullmatch(r"weather holds 2 messages, the oldest [1-9].* old", text), text
+        assert (await checked(site, "topic", "weather", "--age-critical", "0.000001"))[0] == CRITICAL
+        assert (await site.asked("topics"))["topics"][0]["oldest_s"] > 0
+        browsed = await site.asked("topic", "browse", "weather")
+        assert [each["sections"][0]["size"] for each in browsed] == [4, 4]
+        [second] = await site.asked("topic", "browse", "weather", "--after", str(browsed[0]["id"]))
+        assert second["id"] == browsed[1]["id"]
+        assert "for peers 2 " in await site.printed("topic", "show", "weather")
+        assert (await site.asked("topic", "show", "weather"))["for_peers"] == 2
+        removed = await site.printed("peer", "remove", "beta.example")
+        assert removed.startswith("Removed beta.example, for which 2 messages waited. ")
+
+
+async def test_nothing_is_said_of_an_age_where_nothing_waits_for_anybody(site: SiteProcess) -> None:
+    async with daemon(site.config), site.eve() as eve:
+        await eve.subscribe("work")
+        assert await checked(site, "topic", "work") == (OK, "work holds 0 messages")
+        assert await site.printed("topic", "browse", "work") == "It holds nothing.\n"
+
+
+async def test_what_waits_for_the_end_of_a_delay_alone_has_no_age_and_is_not_shown(
+    tmp_path: Path, site: SiteProcess
+) -> None:
+    async with virtual_site(tmp_path) as running:
+        ada, broker = running.login("ada"), running.broker
+        request = ada.request()
+        ada.session.publish("later", message(b"x", delivery="ONE"), request, delay_s=3_600.0)
+        await ada.answer(request)
+
+        async def answer(question: AnyOperatorQuestion, tell: Tell) -> None:
+            await tell(await operators.answer(SiteOperations(broker), question))
+
+        async with trio.open_nursery() as nursery:
+            await nursery.start(serve_control, site.config.parent / "state", answer, broker.mishaps.note)
+            assert await checked(site, "topic", "later") == (OK, "later holds 1 message")
+            browsed = await site.printed("topic", "browse", "later")
+            assert browsed == "It holds 1 message, which nobody is to have before a delay ends.\n"
+            nursery.cancel_scope.cancel()
