@@ -5,9 +5,11 @@ CRITICAL. Source: Monitoring Plugins Development Guidelines.
 """
 
 import ctypes
+import os
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
@@ -17,6 +19,8 @@ import msgspec
 import typer
 from typer.core import TyperGroup
 
+from daemon.certificates.expiry import Expiry
+from daemon.certificates.files import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, REVOCATION_FILE
 from daemon.cli.asking import decoded, line
 from daemon.cli.completing import complete_topic
 from daemon.cli.options import (
@@ -32,9 +36,9 @@ from daemon.control.operators import AskOverview, AskTopic
 from daemon.operating.federation import LinkStatus
 from daemon.operating.overview import Overview
 from daemon.operating.topics import TopicStatus
-from daemon.settings import ConfigError
+from daemon.settings import ConfigError, Settings
 from daemon.site.examination import examine
-from daemon.terminal.failure import UNREACHABLE, Failure
+from daemon.terminal.failure import UNREACHABLE, Failure, forbidden
 from daemon.terminal.figures import bytes_shown, counted, duration_shown
 from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
@@ -360,16 +364,24 @@ def certificates(
     config: CheckedConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """When the certificates and revocation lists in the site's files end, whether it runs or not."""
+    """When the certificates and revocation lists in the site's files end, whether it runs or not.
+
+    What a start would refuse of them is critical, and so is what peers do: a certificate of this site that is
+    revoked.
+    """
     file, now = config_file(config), datetime.now(UTC)
-    found = examine(file, read_settings(file), installed_plugins(), now)
+    settings = read_settings(file)
+    _refuse_stranger(settings)
+    found = examine(file, settings, installed_plugins(), now)
     expiries = [
         *(found.tls.expiries if found.tls is not None else ()),
         *(found.keys.expiries if found.keys is not None else ()),
     ]
     parts = ("tls", "keys", "certificates")
     problems: list[tuple[Level, str]] = [
-        ("CRITICAL", finding.problem) for finding in found.refused if finding.part in parts
+        ("CRITICAL", finding.problem)
+        for finding in found.findings
+        if finding.part in parts and finding.level != "warning"
     ]
     values, named = [], []
     for expiry in sorted(expiries, key=lambda each: each.at):
@@ -382,7 +394,38 @@ def certificates(
             problems.append(("CRITICAL" if expiry.is_invalid(now) else one.level, words))
             named.append(label)
     first = f"; the first ends in {values[0].value:.0f} days" if values else ""
-    _conclude(as_json, problems, f"{len(values)} certificates and lists{first}", values, named)
+    _conclude(as_json, problems, f"{_listed(expiries)}{first}", values, named)
+
+
+def _listed(expiries: Collection[Expiry]) -> str:
+    """`2 certificates and 1 list`; without what there is none of."""
+    lists = sum(expiry.path.name == REVOCATION_FILE for expiry in expiries)
+    parts = ((len(expiries) - lists, "certificate"), (lists, "revocation list"))
+    shown = [counted(number, thing) for number, thing in parts if number]
+    return " and ".join(shown) or "the site has no certificates"
+
+
+def _refuse_stranger(settings: Settings) -> None:
+    """Raise Failure for a user who may not see the site's keys: nothing is known of them then.
+
+    The user that the site runs as has to see them, and what keeps it from that is a problem of the site.
+    """
+    state, keys, tls = settings.site.state_directory, settings.links.keys_directory, settings.tls
+    with suppress(OSError):
+        if state.stat().st_uid == os.geteuid():
+            return
+    names = (KEY_FILE, CERTIFICATE_FILE, AUTHORITY_FILE, REVOCATION_FILE)
+    for path in (tls.certificate, tls.key, keys, *(keys / name for name in names)):
+        if path is None:
+            continue
+        try:
+            path.stat()
+        except PermissionError:
+            raise forbidden(path) from None
+        except OSError:  # whoever reads it says why
+            continue
+        if not os.access(path, os.R_OK, effective_ids=True):
+            raise forbidden(path)
 
 
 @app.command()

@@ -16,7 +16,7 @@ from daemon.control.operators import AnyOperatorQuestion
 from daemon.control.socket import Tell, serve_control
 from daemon.operations.site import SiteOperations
 from tests.support.broker import virtual_site
-from tests.support.keys import write_keys
+from tests.support.keys import write_keys, write_trust
 from tests.support.process import daemon
 from tests.support.running import SiteProcess, message
 
@@ -115,7 +115,25 @@ async def test_certificates_are_judged_by_the_days_that_are_left(site: SiteProce
     code, text = await checked(site, "certificates")
     assert (code, "expires on" in text, "certificate is " in text) == (WARNING, True, False)
     assert (await checked(site, "certificates", "--critical", "25"))[0] == CRITICAL
-    assert (await checked(site, "certificates", "-w", "10", "-c", "5"))[0] == OK
+    assert await checked(site, "certificates", "-w", "10", "-c", "5") == (
+        OK,
+        "3 certificates and 1 revocation list; the first ends in 20 days",
+    )
+
+
+async def test_a_certificate_of_this_site_that_is_revoked_is_critical(
+    site: SiteProcess, tmp_path: Path
+) -> None:
+    authority = Authority.create(tmp_path / "ca", "test", 3650, datetime.now(UTC) - timedelta(days=1))
+    keys = site.config.parent / "keys"
+    write_keys(authority, "alpha.example", keys, datetime.now(UTC), 100)
+    authority.revoke("alpha.example", datetime.now(UTC))
+    write_trust(authority, keys)
+    code, text = await checked(site, "certificates", "-w", "1", "-c", "1")
+    assert (code, text) == (
+        CRITICAL,
+        f"{keys / 'site.pem'}: peers refuse this site: its certificate is revoked",
+    )
 
 
 async def test_a_link_that_is_down_is_critical_after_a_while(site: SiteProcess, tmp_path: Path) -> None:

@@ -91,6 +91,20 @@ def test_a_check_of_a_site_that_cannot_be_seen_does_not_say_that_it_is_down(site
 
 
 @needs_root
+def test_nor_is_a_certificate_bad_whose_key_this_user_may_not_see(site: Path, smqpd: Shell) -> None:
+    site.chmod(0o755)
+    (site / "smqpd.toml").chmod(0o644)
+    smqpd("check", "certificates", "--site", site)
+    with as_user(STRANGER):
+        assert smqpd("check", "certificates", "--site", site) == 3
+    assert smqpd.out.startswith(f"SMQPD UNKNOWN - {site / 'keys'}")
+    assert "only its user and root may ask this site" in smqpd.out
+    with as_user(OWNER):
+        (site / "keys").chmod(0)
+        assert smqpd("check", "certificates", "--site", site) == 2
+
+
+@needs_root
 def test_what_is_roots_is_for_root_alone(site: Path, smqpd: Shell) -> None:
     os.chown(site, 0, 0)
     site.chmod(0o700)
