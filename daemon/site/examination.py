@@ -23,7 +23,7 @@ from daemon.connections.listen import ListenError, clash, reason_of, split_addre
 from daemon.control.client import SOCKET
 from daemon.link.keys import LinkKeys
 from daemon.link.peers_file import PeerEntry, load_peers
-from daemon.settings import HOPS, STORE, ConfigError, Settings
+from daemon.settings import HOPS, STORE, ConfigError, LinkSettings, Settings
 from daemon.site.finding import Finding, Part
 from daemon.site.lock import LOCK
 from daemon.site.state_mark import INSTALLATION, check_state
@@ -90,12 +90,14 @@ def examine(
     *,
     passed: Collection[str] = (),
     links: bool = False,
+    has_peers: bool = False,
     starts: bool = True,
 ) -> Examination:
     """Read the files of the site whose `settings` stand in `config`; changes nothing. Never raises.
 
     `passed`: names of the sockets that the service manager has opened. `links`: whether the site has links
-    already. `starts`: False for a site that runs, whose front ends and state are no longer to be judged.
+    already; `has_peers`: whether it knows peers. `starts`: False for a site that runs, whose front ends and
+    state are no longer to be judged.
     """
     found = Examination(settings)
 
@@ -111,6 +113,7 @@ def examine(
     except (ConfigError, OSError) as error:
         refuse("tls", error)
     try:
+        _check_there(config, settings.links.peers_file, has_peers)
         found.peers = load_peers(settings.links.peers_file)
     except (ConfigError, OSError) as error:
         refuse("peers", error)
@@ -124,6 +127,16 @@ def examine(
         found.findings += _of_front_ends(settings, installed, found.accounts or {}, passed)
         found.findings += _of_state(config, settings)
     return found
+
+
+def _check_there(config: Path, peers_file: Path, has_peers: bool) -> None:
+    """Raise ConfigError where there should be a file of peers, and there is none: its name may be misspelt.
+
+    A site that has no peers needs none where a site without a word of it has one.
+    """
+    usual = config.absolute().parent / LinkSettings().peers_file
+    if (has_peers or peers_file != usual) and not peers_file.exists():
+        raise ConfigError(peers_file, "", "there is no such file; an empty one is for a site without peers")
 
 
 def has_links(settings: Settings, peers: Collection[str], passed: bool) -> bool:

@@ -84,7 +84,7 @@ class SiteFiles:
         except ConfigError as error:
             refused = [Finding("configuration", "refused", str(error))]
             return Differences(differences=[], refused=refused)
-        found = self._examined(wanted, starts=False)
+        found = self._examined(self._for_a_reload(wanted), starts=False)
         peers, accounts = found.peers, found.accounts
         return Differences(
             differences=[
@@ -92,7 +92,7 @@ class SiteFiles:
                 *of_accounts(self._accounts.every, self._accounts.every if accounts is None else accounts),
                 *of_peers(self._links.peers, self._links.peers if peers is None else peers),
             ],
-            refused=found.refused,
+            refused=[*found.refused, *self._left(found, wanted)],
         )
 
     def reload(self, by: str) -> None:
@@ -131,24 +131,18 @@ class SiteFiles:
             findings.append(Finding("configuration", "refused", str(error)))
             wanted = before
         changed = [table for table in FIXED if getattr(wanted, table) != getattr(before, table)]
-        settings = msgspec.structs.replace(wanted, **{table: getattr(before, table) for table in FIXED})
+        settings = self._for_a_reload(wanted)
         found = self._examined(settings, starts=False)
         findings += found.findings
+        findings += self._left(found, wanted)
         accounts = found.accounts
         if accounts is not None:
             findings += self._taking_on("accounts", lambda: self._accounts.replace(accounts))
-        if found.tls is not None and found.tls.context is None and self._needs_tls():
-            problem = "[tls] names no certificate; until the next start the one before serves who needs TLS"
-            findings.append(Finding("tls", "refused", problem))
-        elif found.tls is not None:
+        if found.tls is not None and not self._lacks_tls(found.tls):
             self.tls = found.tls
         self.settings = settings
         findings += self._taking_on("peers", lambda: self._links.take(found.peers, found.keys))
-        if self._links.manager is None and found.peers:
-            reasons = "; ".join(finding.problem for finding in found.refused if finding.part == "keys")
-            findings.append(Finding("peers", "refused", f"without keys there are no links: {reasons}"))
         findings += self._taking_on("configuration", lambda: self._broker.reconfigure(settings))
-        findings += _elsewhere(before, wanted)
         wants_files = settings.limits.connections_max != before.limits.connections_max
         if wants_files and (too_few := open_files.allow(settings.limits.connections_max)) is not None:
             findings.append(Finding("configuration", "warning", too_few))
@@ -163,6 +157,23 @@ class SiteFiles:
                     findings.append(Finding(finding.part, "warning", problem))
         return findings
 
+    def _for_a_reload(self, wanted: Settings) -> Settings:
+        """What a reload takes on of a configuration: the rest is as it was at the start."""
+        return msgspec.structs.replace(wanted, **{table: getattr(self.settings, table) for table in FIXED})
+
+    def _left(self, found: Examination, wanted: Settings) -> Iterator[Finding]:
+        """What a reload does not take on, though nothing in the files themselves is refused."""
+        if found.tls is not None and self._lacks_tls(found.tls):
+            problem = "[tls] names no certificate; until the next start the one before serves who needs TLS"
+            yield Finding("tls", "refused", problem)
+        if self._links.manager is None and found.peers and found.keys is None:
+            reasons = "; ".join(finding.problem for finding in found.refused if finding.part == "keys")
+            yield Finding("peers", "refused", f"without keys there are no links: {reasons}")
+        yield from _elsewhere(self.settings, wanted)
+
+    def _lacks_tls(self, tls: ClientTls) -> bool:
+        return tls.context is None and self._needs_tls()
+
     def _taking_on(self, part: Part, take_on: Callable[[], None]) -> Iterator[Finding]:
         """Take one part on; what keeps it from being taken on keeps no other."""
         try:
@@ -174,9 +185,15 @@ class SiteFiles:
             yield Finding(part, "refused", _NOT_ALL_TAKEN_ON)
 
     def _examined(self, settings: Settings, *, starts: bool) -> Examination:
-        links = self._links.manager is not None
-        now = self.expiry.now
-        return examine(self._config, settings, self._installed, now, links=links, starts=starts)
+        return examine(
+            self._config,
+            settings,
+            self._installed,
+            self.expiry.now,
+            links=self._links.manager is not None,
+            has_peers=bool(self._links.peers) and not starts,
+            starts=starts,
+        )
 
     def _found(self, findings: list[Finding]) -> None:
         """Log what was found, and show it from now on."""

@@ -149,6 +149,7 @@ REFUSED: list[tuple[Callable[[Site], object], str]] = [
     (lambda site: (site.directory / "accounts.toml").chmod(0o644), "accounts.toml: is open to others"),
     (lambda site: (site.directory / "accounts.toml").unlink(), "accounts.toml: cannot be read"),
     (lambda site: (site.directory / "peers.toml").write_text("[["), "peers.toml: is not TOML"),
+    (lambda site: site.configure("links", 'peers_file = "pers.toml"'), "pers.toml: there is no such file"),
     (lambda site: (site.directory / "peers.toml").mkdir(), "peers.toml: cannot be read: Is a directory"),
     (lambda site: shutil.rmtree(site.directory / "state"), "smqpd.db: is gone, but this site had a store"),
     (lambda site: (site.directory / "state/smqpd.db").write_text("x" * 4096), "file is not a database"),

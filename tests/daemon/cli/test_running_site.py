@@ -156,6 +156,23 @@ async def test_a_peer_goes_although_the_keys_cannot_be_read(site: Site, authorit
         assert await site.asked("peers") == []
 
 
+async def test_peers_whose_file_has_gone_stay_until_it_is_back(site: Site, authority: Authority) -> None:
+    site.issue(authority)
+    assert (await site.command("peer", "add", "beta.example", "127.0.0.1:9"))[0] == 0
+    async with daemon(site.config):
+        peers = site.directory / "peers.toml"
+        peers.rename(site.directory / "pers.toml")
+        for words in (("config", "diff"), ("reload",)):
+            code, _, said = await site.command(*words)
+            assert (code, f"{peers}: there is no such file" in said) == (FAILED, True), words
+        assert [link["peer"] for link in json.loads((await site.command("peers", "--json"))[1])] == [
+            "beta.example"
+        ]
+        peers.write_text("")
+        assert (await site.command("reload"))[0] == 0
+        assert await site.asked("peers") == []
+
+
 async def test_a_reload_with_a_bad_configuration_fails_and_takes_on_the_rest(site: Site) -> None:
     async with daemon(site.config):
         assert (await site.command("account", "enable", "eve"))[0] == 0

@@ -67,6 +67,32 @@ async def test_the_log_says_who_changed_what_with_a_reload(site: SiteProcess) ->
         assert (code, "would not be taken on: configuration: " in why) == (FAILED, True)
 
 
+async def test_a_reload_takes_no_other_files_on_and_the_difference_says_so(site: SiteProcess) -> None:
+    directory = site.config.parent
+    async with daemon(site.config):
+        text = site.config.read_text()
+        for table, line in (
+            ("[site]", 'accounts_file = "others.toml"'),
+            ("[links]", 'peers_file = "p.toml"\nkeys_directory = "k"'),
+        ):
+            assert f"\n{table}\n" in text
+            text = text.replace(f"\n{table}\n", f"\n{table}\n{line}\n", 1)
+        site.config.write_text(text)
+        (directory / "others.toml").write_text("")
+        (directory / "others.toml").chmod(0o600)
+        (directory / "p.toml").write_text('[[peers]]\nname = "beta.example"\naddress = "127.0.0.1:9"\n')
+        code, shown, why = await site.command("config", "diff")
+        assert code == FAILED
+        assert "account eve" not in shown
+        assert "beta.example" not in shown
+        assert f"links.peers_file: {directory / 'p.toml'}, before" in shown
+        for old, new in (("accounts.toml", "others.toml"), ("peers.toml", "p.toml"), ("keys", "k")):
+            said = f"{directory / new}: is not read before the next start; until then {directory / old} is"
+            assert said in why
+        reloaded = await site.command("reload")
+        assert (reloaded[0], said in reloaded[2]) == (FAILED, True)
+
+
 async def test_dead_letters_are_in_the_log_with_the_reason(site: SiteProcess) -> None:
     async with daemon(site.config) as running, site.eve() as eve:
         await eve.subscribe("work")
