@@ -6,6 +6,7 @@ tables            a file for each stored thing: its columns, what of it decision
 table             reads row by row, whatever is damaged; `columns`: what may stand in one
 batch             what one transaction does to all of them; `changes`: to one kind of thing
 checksum          whether a stored message is still what was stored
+read_only         looks into a store that a daemon has open, or that rests
 quarantine        what was set aside, for operators
 ownership         whose store it is
 write_ahead_log   keeps the write-ahead log short

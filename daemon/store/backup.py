@@ -20,6 +20,7 @@ import msgspec
 
 from daemon.store.checksum import is_intact
 from daemon.store.columns import BOOT_MAX
+from daemon.store.read_only import read_only
 from daemon.store.schema import refuse_newer
 from daemon.store.table import tolerant_text
 from daemon.system.private_files import write_new
@@ -66,11 +67,8 @@ def copy_store(source: Path, target: Path, progress: Callable[[int, int], None])
     `progress` is called with the pages that were copied and those there are. Raises FileNotFoundError,
     FileExistsError, DamagedError, TooNewError and sqlite3.Error; what was written by then is left.
     """
-    if not source.is_file():
-        raise FileNotFoundError(f"there is no store at {source}")
-    write_new(target, b"")
-    reader = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
-    try:
+    with read_only(source) as reader:
+        write_new(target, b"")
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
         copy = sqlite3.connect(target, isolation_level=None)
@@ -87,8 +85,6 @@ def copy_store(source: Path, target: Path, progress: Callable[[int, int], None])
             return checked
         finally:
             copy.close()
-    finally:
-        reader.close()
 
 
 def raise_numbers(path: Path) -> None:
@@ -110,11 +106,10 @@ def _raise_numbers(connection: sqlite3.Connection) -> None:
 def check_store(path: Path) -> BackupResult:
     """Whether a daemon of this version can go on with the store in this file; changes nothing.
 
-    Messages that cannot be read are counted, as the daemon sets them aside and goes on. Raises DamagedError,
-    TooNewError and sqlite3.Error.
+    Messages that cannot be read are counted, as the daemon sets them aside and goes on. Raises
+    FileNotFoundError, DamagedError, TooNewError and sqlite3.Error.
     """
-    uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
-    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+    with read_only(path) as connection:
         return _checked(connection, path)
 
 

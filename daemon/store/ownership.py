@@ -6,11 +6,11 @@ name that it began with. Read here before a daemon opens the store, which change
 
 import secrets
 import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import msgspec
 
+from daemon.store.read_only import read_only
 from daemon.store.schema import refuse_newer
 
 
@@ -40,15 +40,9 @@ def read_ownership(path: Path) -> Ownership:
 
     Raises FileNotFoundError, also for a file without any table, TooNewError and sqlite3.Error.
     """
-    missing = FileNotFoundError(f"there is no store at {path}")
-    if not path.exists():
-        raise missing
-    # Without a write-ahead log nobody writes; SQLite would make an empty one, of whoever only looks.
-    at_rest = "" if Path(f"{path}-wal").exists() else "&immutable=1"
-    uri = f"{path.absolute().as_uri()}?mode=ro{at_rest}"
-    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as reader:
+    with read_only(path) as reader:
         if not reader.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise missing
+            raise FileNotFoundError(f"there is no store at {path}")
         refuse_newer(reader)
         columns = {row[1] for row in reader.execute("PRAGMA table_info(site)")}
         if not columns or not reader.execute("SELECT count(*) FROM site").fetchone()[0]:

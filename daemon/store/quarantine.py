@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from daemon.store.read_only import read_only
 from daemon.store.tables.quarantine import DROP
 from routing.numbers import TIME_US_MAX
 
@@ -82,9 +83,7 @@ def read(path: Path, reading: Query) -> Any:
     A store that an earlier version wrote last has none, and is like one that is empty. Raises
     FileNotFoundError and sqlite3.Error.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no store at {path}")
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+    with read_only(path) as connection:
         if not _has_quarantine(connection):
             return reading(lambda *_: connection.execute("SELECT 1 WHERE 0"))
         return reading(connection.execute)

@@ -19,6 +19,7 @@ from daemon.link.peers_editor import add_peer
 from daemon.link.peers_file import PeerEntry, load_peers
 from daemon.site.lock import state_lock
 from daemon.store.backup import copy_store
+from daemon.store.quarantine import quarantined, read
 from daemon.store.store import Store
 from daemon.system import private_files
 from daemon.system.private_files import write_new
@@ -73,6 +74,26 @@ def test_the_copy_of_a_running_site_is_a_site(
     for name in ("accounts.toml", "smqpd.toml"):
         assert (tmp_path / "copy" / name).read_bytes() == (site / name).read_bytes()
     Store(tmp_path / "copy/state/smqpd.db").close()
+
+
+def test_of_a_site_that_is_stopped_nothing_is_written_so_that_it_may_be_read_only(
+    site: Path, run: Callable[..., Result], tmp_path: Path
+) -> None:
+    Store(site / "state/smqpd.db").close()
+    before = files(site)
+    assert run(tmp_path / "copy").exit_code == 0
+    assert read(site / "state/smqpd.db", quarantined) == []
+    assert files(site) == before
+
+
+def test_what_a_daemon_began_to_write_meanwhile_is_no_backup(site: Path, tmp_path: Path) -> None:
+    Store(site / "state/smqpd.db").close()
+
+    def started(done: int, total: int) -> None:
+        Store(site / "state/smqpd.db").close()
+
+    with pytest.raises(sqlite3.OperationalError, match="a daemon began to write to the store meanwhile"):
+        copy_store(site / "state/smqpd.db", tmp_path / "copy.db", started)
 
 
 async def test_a_terminal_shows_how_far_it_is(site: Path, store: Store, tmp_path: Path) -> None:
