@@ -52,10 +52,14 @@ def line(state_directory: Path, question: AnyQuestion, patience_s: float = PATIE
         raise forbidden(state_directory) from None
     except NotRunningError as error:
         raise Failure(str(error), UNREACHABLE) from None
+    _raise_declined(answer)
+    return answer
+
+
+def _raise_declined(answer: bytes) -> None:
     if answer.startswith(b'{"refused":'):
         declined = msgspec.json.decode(answer, type=Declined)
         raise Failure(declined.text, USAGE if declined.refused in _MISSPELT else FAILED)
-    return answer
 
 
 def decoded(answer: bytes, expected: type[T]) -> T:
@@ -72,6 +76,7 @@ def told(settings: Settings, question: Question) -> Iterator[Told]:
     decoder = msgspec.json.Decoder(Told)
     try:
         for line in ask_all(settings.site.state_directory, question):
+            _raise_declined(line)
             one = decoder.decode(line)
             yield one
             if isinstance(one, End):

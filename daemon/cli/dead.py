@@ -27,6 +27,7 @@ from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
 from routing.names import DEAD_LETTER_PREFIX, check_topic, dead_letter_topic, parse_smuid
+from routing.numbers import NUMBER_MAX
 
 app = typer.Typer(no_args_is_help=True, help="Dead letters: messages that nobody could take.")
 
@@ -45,7 +46,9 @@ def list_(
         typer.Argument(metavar="[TOPIC]", help="Where they were published.", autocompletion=complete_topic),
     ] = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=BROWSED_MAX, help="At most.")] = 20,
-    after: Annotated[int, typer.Option("--after", metavar="ID", min=0, help="From the next one on.")] = 0,
+    after: Annotated[
+        int, typer.Option("--after", metavar="ID", min=0, max=NUMBER_MAX, help="From the next one on.")
+    ] = 0,
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:

@@ -19,6 +19,7 @@ from daemon.terminal.failure import FAILED, Failure
 from daemon.terminal.figures import bytes_shown, count_shown, duration_shown
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
+from routing.numbers import NUMBER_MAX
 
 app = typer.Typer(no_args_is_help=True, help="Sessions of clients.")
 
@@ -80,7 +81,11 @@ def close(
     id: Annotated[
         int,
         typer.Argument(
-            metavar="ID", min=1, help="As `smqpd sessions` shows it.", autocompletion=complete_session
+            metavar="ID",
+            min=1,
+            max=NUMBER_MAX,
+            help="As `smqpd sessions` shows it.",
+            autocompletion=complete_session,
         ),
     ],
     config: ConfigOption = DEFAULT_CONFIG,

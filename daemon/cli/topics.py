@@ -47,6 +47,7 @@ from routing.errors import Refusal
 from routing.headers import read_seconds
 from routing.message import DeliveryMode
 from routing.names import account_name, channel_name, check_topic, parse_smuid
+from routing.numbers import NUMBER_MAX
 from routing.patterns import check_wanted, is_pattern
 from routing.traffic import TOPIC_COUNTERS
 
@@ -68,7 +69,9 @@ def topics(
         "name"
     ),
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=TOPICS_MAX, help="At most so many.")] = 50,
-    offset: Annotated[int, typer.Option("--offset", min=0, help="Leave out the first ones.")] = 0,
+    offset: Annotated[
+        int, typer.Option("--offset", min=0, max=NUMBER_MAX, help="Leave out the first ones.")
+    ] = 0,
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -203,7 +206,9 @@ def _row(subscription: SubscriptionStatus) -> tuple[str, ...]:
 def browse(
     topic: TopicArgument,
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=BROWSED_MAX, help="At most.")] = 10,
-    after: Annotated[int, typer.Option("--after", metavar="ID", min=0, help="From the next one on.")] = 0,
+    after: Annotated[
+        int, typer.Option("--after", metavar="ID", min=0, max=NUMBER_MAX, help="From the next one on.")
+    ] = 0,
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:

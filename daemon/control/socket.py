@@ -15,7 +15,7 @@ before that wants no more of it.
     {"ask": "why", "name": SMUID}
     {"ask": "quarantine-drop", "name": SMUID}   forget what was set aside of it, or of all; how many that were
 
-and what `daemon.control.operators` has.
+and what `daemon.control.operators` has. What is none of them is answered as what is refused there is.
 """
 
 import pwd
@@ -59,8 +59,12 @@ async def serve_control(
 
     async def connected(stream: trio.SocketStream) -> None:
         async with stream:
+            question = None
             with trio.move_on_after(PATIENCE_S):
-                question = await _question(stream)
+                try:
+                    question = await _question(stream)
+                except Refusal as refusal:
+                    await _decline(stream, refusal)
             if question is not None:
                 try:
                     with trio.move_on_after(PATIENCE_S + question.timeout_s):
@@ -93,16 +97,31 @@ def _word(question: AnyQuestion) -> str:
 
 
 async def _question(stream: trio.SocketStream) -> AnyQuestion | None:
+    """None where the connection ends before the line does. Raises Refusal for what is no question."""
     line = b""
     try:
         while not line.endswith(b"\n"):
             part = await stream.receive_some(QUESTION_BYTES_MAX)
             line += part
-            if not part or len(line) > QUESTION_BYTES_MAX:
+            if not part:
                 return None
+            if len(line) > QUESTION_BYTES_MAX:
+                problem = f"a question to the daemon has at most {QUESTION_BYTES_MAX:,} bytes"
+                raise Refusal(Refusal.BAD_COMMAND, problem)
         return _read(line, _user(stream))
-    except (trio.BrokenResourceError, msgspec.MsgspecError, UnicodeDecodeError):
+    except trio.BrokenResourceError:
         return None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Refusal(Refusal.BAD_COMMAND, f"that is no question to this version: {error}") from None
+
+
+async def _decline(stream: trio.SocketStream, refusal: Refusal) -> None:
+    """Answer what was refused, and wait until whoever asked has gone, since what is unread would end it."""
+    with suppress(trio.BrokenResourceError):
+        await stream.send_all(msgspec.json.encode(Declined(refusal.code, refusal.text)) + b"\n")
+        await stream.send_eof()
+        while await stream.receive_some(QUESTION_BYTES_MAX):
+            pass
 
 
 def _read(line: bytes, user: str) -> AnyQuestion:

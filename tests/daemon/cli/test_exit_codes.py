@@ -56,6 +56,8 @@ GIVEN_AN_ACCOUNT = {
     "sessions --account NAME": FAILED,
     "account test NAME publish weather": REFUSED,  # it may not
 }
+TOO_GREAT = str(2**63)
+
 NO_ACCOUNTS = ("bad name", "a/b", "dead.eve", "a\x1b[31m", "x" * 65)
 
 GIVEN_A_SMUID = (
@@ -141,8 +143,11 @@ async def test_a_message_that_is_unknown_or_none(site: SiteProcess) -> None:
 async def test_a_session_or_a_peer_that_is_unknown_or_none(site: SiteProcess) -> None:
     async with daemon(site.config):
         assert await code(site, "session close ID", "ID", "99") == FAILED
-        for id in ("0", "-1", "abc"):
+        for id in ("0", "-1", "abc", TOO_GREAT):
             assert await code(site, "session close ID", "ID", id) == USAGE
+        for command in ("topics --offset N", "topic browse work --after N", "dead list work --after N"):
+            assert await code(site, command, "N", TOO_GREAT) == USAGE, command
+        assert await code(site, "topics NAME", "NAME", "x" * 5_000) == USAGE, "no question is as long"
         for command in ("peer remove NAME", "ping NAME --count 1"):
             assert await code(site, command, "NAME", "ghost.example") == FAILED, command
             assert await code(site, command, "NAME", "bad name") == USAGE, command

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 import trio
+from trio.testing import MockClock
 
 from daemon.connections.listen import ListenError
 from daemon.control.client import QUESTION_BYTES_MAX, SOCKET, NotRunningError, Question, ask, ask_all
@@ -107,16 +108,28 @@ async def test_a_question_may_come_in_pieces(tmp_path: Path) -> None:
         b'{"ask":"everything"}\n',
         b'{"ask":"ping","name":"x","timeout_s":1e9}\n',
         b'{"ask":"trace","name":"x","depth":-2}\n',
+        b'{"ask":"topics","count":9223372036854775808}\n',
         b'{"ask":"peers","name":"\xff"}\n',
         b" " * (QUESTION_BYTES_MAX + 1),
     ],
 )
-async def test_what_is_no_question_gets_no_answer_and_harms_nobody(tmp_path: Path, line: bytes) -> None:
+async def test_what_is_no_question_is_refused_in_words_and_harms_nobody(tmp_path: Path, line: bytes) -> None:
     async with control(tmp_path, echo):
         async with connected(tmp_path) as stream:
             await stream.send_all(line)
-            assert await stream.receive_some() == b""
+            answer = b"".join([part async for part in stream])
+            assert answer.startswith(b'{"refused":"bad-command","text":"')
+            assert answer.endswith(b'"}\n')
         assert await asked(tmp_path, Question(ask="peers", name="next")) == [{"you asked": "next"}]
+
+
+async def test_who_says_nothing_is_waited_for_no_longer_than_a_while(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with control(tmp_path, echo) as mishaps, connected(tmp_path) as stream:
+        await stream.send_all(b"{")
+        assert await stream.receive_some() == b""
+        assert mishaps.count == 0
 
 
 async def test_a_question_that_is_refused_gets_no_answer(tmp_path: Path) -> None:
