@@ -178,9 +178,7 @@ def _read_login(path: Path) -> _Login:
     try:
         return msgspec.toml.decode(path.read_bytes(), type=_Login)
     except FileNotFoundError:
-        raise Failure(
-            f"{path} is not there; --site names a directory that `smqpd init` made", USAGE
-        ) from None
+        raise Failure(f"{path} is not there; --site names a directory that `smqpd init` made") from None
     except PermissionError:
         raise forbidden(path) from None
     except OSError as error:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from daemon.terminal.failure import FAILED, REFUSED, USAGE
+from tests.support.operator import Operator
 from tests.support.process import daemon
 from tests.support.running import SiteProcess, message
 
@@ -152,3 +153,9 @@ async def test_a_session_or_a_peer_that_is_unknown_or_none(site: SiteProcess) ->
             assert await code(site, command, "NAME", "ghost.example") == FAILED, command
             assert await code(site, command, "NAME", "bad name") == USAGE, command
         assert await code(site, "peer add NAME beta.example:721", "NAME", "bad name") == USAGE
+
+
+@pytest.mark.parametrize("command", ["status", "topics", "account list", "pub work x", "sub work", "bench"])
+async def test_a_site_that_is_none(tmp_path: Path, command: str) -> None:
+    code, _, said = await Operator(tmp_path / "none").command(*command.split())
+    assert (code, str(tmp_path / "none") in said) == (FAILED, True)
