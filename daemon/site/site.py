@@ -368,21 +368,27 @@ async def serve_site(
         opened.tasks.start_soon(broker.mishaps.keep_going, "what operators are shown", site.operations.run)
         opened.tasks.start_soon(broker.mishaps.keep_going, "the look for pauses", site.metrics.watch_pauses)
         with loop_watched(site.metrics):
-            await opened.tasks.start(links.run)
             await opened.tasks.start(
                 serve_control, settings.site.state_directory, site.answer, broker.mishaps.note
             )
-            await _serve_front_ends(site, installed.plugins, task_status)
+            await _serve_front_ends(
+                site, installed.plugins, lambda: opened.tasks.start(links.run), task_status
+            )
             await links.drain()
 
 
 async def _serve_front_ends(
-    site: RunningSite, plugins: Mapping[str, Plugin], task_status: trio.TaskStatus[RunningSite]
+    site: RunningSite,
+    plugins: Mapping[str, Plugin],
+    link: Callable[[], Awaitable[object]],
+    task_status: trio.TaskStatus[RunningSite],
 ) -> None:
+    """Once all front ends listen the site begins to `link`: a start that is refused has dialled nobody."""
     with site.front_ends:
         async with trio.open_nursery() as nursery:
             for name, plugin_settings in site.settings.plugins.items():
                 await nursery.start(plugins[name].serve, site, plugin_settings)
+            await link()
             site.serving = True
             task_status.started(site)
             await site.draining.wait()

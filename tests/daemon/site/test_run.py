@@ -16,6 +16,9 @@ from daemon.accounts.accounts_editor import edit
 from daemon.accounts.accounts_file import Account
 from daemon.certificates.authority import Authority
 from daemon.certificates.self_signed import make_self_signed
+from daemon.connections.listen import shown
+from daemon.link.peers_editor import add_peer
+from daemon.link.peers_file import PeerEntry
 from daemon.site.lock import running_pid
 from routing.rights import EVERYTHING
 from tests.support.keys import write_keys
@@ -304,6 +307,20 @@ async def test_a_start_that_finds_its_port_taken_makes_no_state(site: Site) -> N
     assert not (site.directory / "state").exists()
     async with daemon(site.config), await site.connect() as stream:
         assert await says(stream, "hello") == "hello"
+
+
+async def test_a_start_that_finds_its_port_taken_has_dialled_nobody(site: Site) -> None:
+    with socket.create_server(("127.0.0.1", site.port)), socket.create_server(("127.0.0.1", 0)) as peer:
+        site.listen_for_peers("127.0.0.1:0")
+        add_peer(
+            site.directory / "peers.toml", PeerEntry(name="b.example", address=shown(peer.getsockname()))
+        )
+        async with daemon(site.config, ready=False) as running:
+            assert await running.exit_code() == 1
+            assert "Address already in use" in running.log
+        peer.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            peer.accept()
 
 
 async def test_the_watchdog_hears_from_the_loop(site: Site) -> None:
