@@ -11,7 +11,7 @@ from daemon.accounts.accounts import rights_table
 from daemon.accounts.accounts_file import Account, read_accounts
 from daemon.accounts.changing import check_new
 from daemon.accounts.passwords import generate_password, hash_password
-from daemon.cli.account_changing import AccountName, change_accounts
+from daemon.cli.account_changing import AccountName, change_accounts, secret_shown
 from daemon.cli.account_quotas import quotas
 from daemon.cli.account_token import tokens
 from daemon.cli.asking import YesOption, sure, value
@@ -75,7 +75,11 @@ def add(
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Add an account. Rights are topic patterns; an option can be given several times."""
+    """Add an account. Rights are topic patterns; an option can be given several times.
+
+    Where the site's keys/admin.toml is for it, as for an administrator who was removed, the password is put
+    there.
+    """
     settings = read_settings(config)
     accounts = read_accounts(settings.site.accounts_file)
     try:
@@ -84,10 +88,13 @@ def add(
         more = "; see `smqpd account passwd` and `rights`" if name in accounts else ""
         raise Failure(f"{error}{more}") from None
     rights = _rights(Rights(), publish, subscribe, remove, administer, operate)
-    password = _password(password_file, generate, as_json)
+    password = _password(password_file, generate)
     account = Account(password=_hashed(password), rights=rights)
-    done = change_accounts(config, f"Added {name}.", lambda editor: editor.add(name, account))
-    _say(name, done, as_json, password if generate else "")
+    done, made = f"Added {name}.", password if generate else ""
+    with secret_shown("Password", made, as_json, lambda: _say(name, done, as_json, made)) as written:
+        said = change_accounts(config, done, lambda editor: editor.add(name, account), written)
+    said += _kept_login(config, settings, name, password)
+    _say(name, said, as_json, made)
 
 
 @app.command("list")
@@ -123,7 +130,7 @@ def list_(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> No
 def disable(name: AccountName, config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """Refuse its logins and end its sessions; its subscriptions and messages stay."""
     done = change_accounts(config, f"Disabled {name}.", lambda editor: editor.set_disabled(name, True))
-    _say(name, done, as_json)
+    _say(name, done + _lost_login(config, name), as_json)
 
 
 @app.command()
@@ -146,7 +153,8 @@ def remove_(
     """
     _existing(read_settings(config), name)
     sure(yes, f"Remove the account {name}, its subscriptions, and what waits for them?")
-    _say(name, change_accounts(config, f"Removed {name}.", lambda editor: editor.remove(name)), as_json)
+    done = change_accounts(config, f"Removed {name}.", lambda editor: editor.remove(name))
+    _say(name, done + _lost_login(config, name), as_json)
 
 
 @app.command("test")
@@ -204,11 +212,12 @@ def passwd(
     """
     settings = read_settings(config)
     _existing(settings, name)
-    password = _password(password_file, generate, as_json)
-    phc, text = _hashed(password), f"Changed the password of {name}."
-    done = change_accounts(config, text, lambda editor: editor.set_password(name, phc))
-    done += _kept_login(config, settings, name, password)
-    _say(name, done, as_json, password if generate else "")
+    password = _password(password_file, generate)
+    phc, done, made = _hashed(password), f"Changed the password of {name}.", password if generate else ""
+    with secret_shown("Password", made, as_json, lambda: _say(name, done, as_json, made)) as written:
+        said = change_accounts(config, done, lambda editor: editor.set_password(name, phc), written)
+    said += _kept_login(config, settings, name, password)
+    _say(name, said, as_json, made)
 
 
 def _kept_login(config: Path, settings: Settings, name: str, password: str) -> str:
@@ -220,7 +229,16 @@ def _kept_login(config: Path, settings: Settings, name: str, password: str) -> s
     except OSError as error:
         typer.echo(f"smqpd: warning: {LOGIN} has the password of before: {because(error)}", err=True)
         return ""
-    return f" {LOGIN} has it, for commands on this machine." if is_kept else ""
+    return f" {LOGIN} has the password, for commands on this machine." if is_kept else ""
+
+
+def _lost_login(config: Path, name: str) -> str:
+    """What is to be said of the login for commands on this machine, where that is of an account that goes."""
+    from daemon.site.admin_login import LOGIN, is_login_of
+
+    if not is_login_of(config_file(config).parent, name):
+        return ""
+    return f" `smqpd pub`, `sub` and `bench` with --site cannot log in now: {LOGIN} is for {name}."
 
 
 @app.command()
@@ -285,15 +303,12 @@ def _say(name: str, done: str, as_json: bool, password: str = "") -> None:
     typer.echo(msgspec.json.encode(shown))
 
 
-def _password(file: Path | None, generate: bool, as_json: bool) -> str:
+def _password(file: Path | None, generate: bool) -> str:
     """One that is generated, in a file, piped in or asked for; never an argument."""
     if generate and file is not None:
         raise Failure("give --generate or --password-file, not both", USAGE)
     if generate:
-        password = generate_password()
-        if not as_json:
-            typer.echo(f"Password: {password}")
-        return password
+        return generate_password()
     if file is not None and str(file) != "-":
         try:
             with file.open(encoding="utf-8") as stream:

@@ -8,7 +8,7 @@ import typer
 
 from daemon.accounts.accounts_file import read_accounts
 from daemon.accounts.tokens import TOKEN_EXPECTED, TOKEN_NAME, TOKENS_MAX, Token, make_token, token_hash
-from daemon.cli.account_changing import AccountName, AnyAccountName, change_accounts
+from daemon.cli.account_changing import AccountName, AnyAccountName, change_accounts, secret_shown
 from daemon.cli.asking import YesOption, sure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.configuration.config import nearest
@@ -50,16 +50,16 @@ def add(
     if len(accounts[name].tokens) >= TOKENS_MAX:
         raise Failure(f"{name} has {TOKENS_MAX} tokens already")
     made = make_token()
-    if not as_json:
-        typer.echo(f"Token: {made}")
     kept = Token(hash=token_hash(made), created=now, expires=ends)
     done = f"Added the token {token} of {name}."
-    said = change_accounts(config, done, lambda editor: editor.set_token(name, token, kept))
-    if as_json:
+
+    def say(said: str) -> None:
         shown = {"account": name, "name": token, "token": made, "expires": ends, "done": said}
-        typer.echo(msgspec.json.encode(shown))
-    else:
-        typer.echo(said)
+        typer.echo(msgspec.json.encode(shown) if as_json else said)
+
+    with secret_shown("Token", made, as_json, lambda: say(done)) as written:
+        said = change_accounts(config, done, lambda editor: editor.set_token(name, token, kept), written)
+    say(said)
 
 
 @tokens.command("list")

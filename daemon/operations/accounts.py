@@ -68,6 +68,7 @@ class AccountActions:
             editor.add(name, account)
 
         await self._change(change, f"Added the account {name}.", by, password=password or made)
+        await self._kept_login(name, password or made)
         return made
 
     async def set(
@@ -95,9 +96,14 @@ class AccountActions:
             editor.set_password(name, phc)
 
         await self._change(change, f"Changed the password of {name}.", by, password=password or made)
+        return PasswordChanged(made=made, login=await self._kept_login(name, password or made))
+
+    async def _kept_login(self, name: str, password: str) -> str:
         with trio.CancelScope(shield=True):
-            login = await trio.to_thread.run_sync(self._keep_login, name, password or made)
-        return PasswordChanged(made=made, login=login)
+            login = await trio.to_thread.run_sync(self._keep_login, name, password)
+        if login:
+            _log.info("%s", login)
+        return login
 
     async def remove(self, name: str, by: Actor, *, leave_nobody: bool) -> None:
         """See `daemon.operating.operations.Operations.remove_account`."""

@@ -32,6 +32,14 @@ def login_text(address: str, password: str, account: str = ADMIN) -> str:
     )
 
 
+def is_login_of(directory: Path, account: str) -> bool:
+    """Whether the file of the site in `directory` is there, can be read, and is for this account."""
+    try:
+        return msgspec.toml.decode((directory / LOGIN).read_bytes(), type=_Login).account == account
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return False
+
+
 def keep_password(directory: Path, settings: Settings, account: str, password: str) -> bool:
     """Put another password into the file of the site in `directory`; whether it is for this account.
 

@@ -1,14 +1,16 @@
 """The command line, as an operator and a script meet it."""
 
+import errno
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import typer
@@ -228,7 +230,7 @@ def test_the_login_for_commands_on_this_machine_has_the_password_of_its_account(
     login = site / "keys" / "admin.toml"
     before = tomllib.loads(login.read_text())
     assert smqpd("account", "passwd", "admin", stdin="another one\n") == 0
-    assert "keys/admin.toml has it" in smqpd.out
+    assert "keys/admin.toml has the password" in smqpd.out
     assert tomllib.loads(login.read_text()) == before | {"password": "another one"}
     assert login.stat().st_mode & 0o777 == 0o600
     login.unlink()
@@ -244,6 +246,49 @@ def test_the_login_for_commands_on_this_machine_has_the_password_of_its_account(
     login.write_text(login.read_text().replace('"admin"', '"ann"'))
     assert smqpd("account", "passwd", "admin", stdin="of somebody else\n") == 0
     assert "of somebody else" not in login.read_text()
+
+
+def test_an_administrator_who_is_removed_and_added_anew_can_log_in(site: Path, smqpd: Shell) -> None:
+    login = site / "keys" / "admin.toml"
+    for words in (["disable", "admin"], ["remove", "admin", "--yes"]):
+        assert smqpd("account", *words) == 0
+        assert "with --site cannot log in now: keys/admin.toml is for admin." in smqpd.out
+    assert smqpd("account", "add", "ann", stdin="of another\n") == 0
+    assert "admin.toml" not in smqpd.out
+    assert smqpd("account", "remove", "ann", "--yes") == 0
+    assert "admin.toml" not in smqpd.out
+    assert smqpd("account", "add", "admin", "--operate", "change", stdin="anew\n") == 0
+    assert "keys/admin.toml has the password" in smqpd.out
+    assert tomllib.loads(login.read_text())["password"] == "anew"
+
+
+@pytest.mark.parametrize(
+    "words", [["add", "ann", "--generate"], ["passwd", "admin", "--generate"], ["token", "add", "admin", "t"]]
+)
+def test_what_was_not_written_is_not_shown(
+    site: Path, smqpd: Shell, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "rename", refuse)
+    for as_json in ([], ["--json"]):
+        assert smqpd("account", *words, *as_json) == 1
+        assert smqpd.out == ""
+        assert "cannot be changed: Read-only file system" in smqpd.err
+
+
+@pytest.mark.parametrize("words", [["add", "ann", "--generate"], ["passwd", "admin", "--generate"]])
+def test_a_password_that_was_written_is_shown_although_the_site_does_not_take_it_on(
+    site: Path, smqpd: Shell, words: list[str]
+) -> None:
+    shutil.rmtree(site / "state")  # whether the site runs is not known
+    for as_json in ([], ["--json"]):
+        if "add" in words:
+            smqpd("account", "remove", "ann", "--yes")
+        assert smqpd("account", *words, *as_json) == 3
+        made = json.loads(smqpd.out)["password"] if as_json else smqpd.out.split()[1]
+        assert verify_password(made, read_accounts(site / "accounts.toml")[words[1]].password)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +329,7 @@ def test_where_the_site_does_not_run_a_change_says_from_when_it_holds_and_what_k
 ) -> None:
     (site / "peers.toml").write_text("no TOML")
     assert smqpd("account", "disable", "admin") == 0
-    assert smqpd.out == "Disabled admin. The site does not run; this holds from its next start.\n"
+    assert smqpd.out.startswith("Disabled admin. The site does not run; this holds from its next start. ")
     assert smqpd.err.startswith(f"smqpd: warning: the next start would be refused: {site / 'peers.toml'}: ")
     assert read_accounts(site / "accounts.toml")["admin"].disabled
 

@@ -18,7 +18,7 @@ from daemon.frontend import AccountSettings, Actor, Ending, Identity
 from daemon.site.site import RunningSite, serve_site
 from daemon.system.systemd import Notifier
 from routing.errors import Refusal
-from routing.rights import EVERYTHING
+from routing.rights import EVERYTHING, Rights
 from tests.support.installed import checkout_plugins
 from tests.support.made_site import made_site
 from tests.support.passwords import cheap_hash
@@ -105,6 +105,14 @@ async def test_the_login_of_the_machine_goes_with_a_password_that_is_changed_on_
         assert (changed.made, changed.login) == ("", said)
         assert 'password = "another"\n' in login.read_text()
         assert (await site.operations.set_password("eve", "another", by)).login == ""
+        eve = Actor(name="eve", via="web")
+        await site.operations.set_account("eve", AccountSettings(rights=Rights(operate="change")), by)
+        await site.operations.remove_account("admin", eve)
+        await site.operations.add_account(
+            "admin", "anew", AccountSettings(rights=Rights(operate="change")), eve
+        )
+        assert 'password = "anew"\n' in login.read_text()
+        await site.operations.set_password("admin", "another", by)
 
         def refuse(*given: object) -> None:
             raise OSError(errno.EROFS, "Read-only file system")
