@@ -49,6 +49,9 @@ class Asker:
     def hand_on(self) -> None:
         """Do nothing; called by the broker, as for a session: all has been handed on."""
 
+    def unpublish(self, messages: int) -> None:
+        """Do nothing; called by the broker, as for a session: what it publishes is not counted."""
+
     def end(self, event: SessionEvent) -> None:
         """Let whoever waits go on; called by the broker, as for a session: nothing more comes."""
         self._ended = True

@@ -97,7 +97,7 @@ class Executor:
         self._end_link = end_link
         self._put_back = put_back
         self._burials = Burials(lambda bury: bury.entry.smuid(router.server), clock.now)
-        self._taking_apart = TakingApart(router, end_link, self._telling.refuse)
+        self._taking_apart = TakingApart(router, end_link, self._telling.refuse, self._telling.unpublish)
         self._batch = Batch(surroundings)
         self._prepared = Prepared([], self._batch, [], set(), [], [])
         self._effects = self._prepared.effects

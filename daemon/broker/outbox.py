@@ -40,6 +40,7 @@ class Outbox:
     Attributes:
         session_id: of the session whose it is.
         consumer: the session, as the router knows it: what is delivered to that is put here.
+        unpublished: messages that the session published, and that never were, as they could not be stored.
         ended: nothing comes any more, and nothing may be asked.
         ended_by: why, as its client is told; "" where it was not the site that ended it.
     """
@@ -49,6 +50,7 @@ class Outbox:
     ) -> None:
         self.session_id = session_id
         self.consumer = Consumer(self, account, channel)
+        self.unpublished = 0
         self.ended = False
         self.ended_by = ""
         self._door = door
@@ -95,6 +97,10 @@ class Outbox:
             self._arrived.set()
         else:
             self._items, self._pending_bytes = [], 0
+
+    def unpublish(self, messages: int) -> None:
+        """Note that so many messages that the session published never were."""
+        self.unpublished += messages
 
     def end(self, event: Ending) -> None:
         """Tell the front end to say goodbye; nothing comes after this."""

@@ -105,7 +105,7 @@ class BrokerSession:
         self.limit_pace()
         self.id = id
         self.opened_at = broker.clock.wall_ms() / 1000
-        self.published = 0
+        self._published = 0
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -113,6 +113,11 @@ class BrokerSession:
     def lasted_s(self) -> float:
         """For how long it has been there."""
         return max(self._broker.clock.wall_ms() / 1000 - self.opened_at, 0.0)
+
+    @property
+    def published(self) -> int:
+        """Messages that it has published, without those that could not be stored."""
+        return self._published - self.outbox.unpublished
 
     def publish(self, topic: str, message: Message, request: Any = None, *, delay_s: float = 0.0) -> None:
         """See `daemon.frontend.Session`."""
@@ -165,7 +170,7 @@ class BrokerSession:
         self._door.publish(
             self.consumer, topic, message, self.system_topic, request, head=head, delay_s=delay_s
         )
-        self.published += 1
+        self._published += 1
         if message.guarantee:
             broker.unfinished.store(self._unfinished, message.size_bytes)
 
@@ -290,7 +295,7 @@ class BrokerSession:
             self._transaction = None
         with self._noting_refusals():
             transaction.carry_out(request)
-        self.published += transaction.published
+        self._published += transaction.published
         if published_bytes := transaction.published_bytes:
             self._broker.unfinished.store(self._unfinished, published_bytes)
 

@@ -29,6 +29,7 @@ from routing.peering.copies import Arrival
 from routing.peering.decisions import AcknowledgeUnit, DiscardReceipt
 from routing.queue import TOGETHER, Entry
 from routing.router import Router
+from routing.subscription import Consumer
 
 REFUSAL: Final = Refusal(Refusal.STORE_FAILED, "the site could not store this; its log says why")
 REASON: Final = "it could not be stored"
@@ -79,6 +80,7 @@ class TakingApart:
     Args:
         end_link: ends the link with a peer, for a reason.
         refuse: tells a session now that its request is refused, whenever there is a transaction again.
+        unpublish: takes back that a session has published so many messages.
     """
 
     def __init__(
@@ -86,10 +88,12 @@ class TakingApart:
         router: Router,
         end_link: Callable[[str, str], None],
         refuse: Callable[[decisions.AnswerRequest, Refusal], None],
+        unpublish: Callable[[Consumer, int], None],
     ) -> None:
         self._router = router
         self._end_link = end_link
         self._refuse = refuse
+        self._unpublish_for = unpublish
 
     def refuse_new(
         self,
@@ -175,10 +179,12 @@ class TakingApart:
         commits = [d for d in group if type(d) is decisions.Record and d.event == "committed"]
         committed = {record.entry.id for record in commits}
         undone = {id(group[0]), id(group[-1]), *map(id, commits)}
+        messages = 0
         for d in group:
             if isinstance(d, (decisions.StoreMessage, decisions.KeepMessage)) and d.entry.flags & TOGETHER:
                 self._unpublish(d, failed, now)
                 undone.add(id(d))
+                messages += 1
             of_message = isinstance(d, decisions.AnswerRequest) and d.entry is not None
             of_commit = isinstance(d, (decisions.MarkDone, decisions.DiscardMessage)) and (
                 message_of(d) in committed
@@ -189,6 +195,7 @@ class TakingApart:
         answer = every[last - 1]
         assert isinstance(answer, decisions.AnswerRequest)
         every[last - 1] = msgspec.structs.replace(answer, error=answer.error or REFUSAL)
+        self._unpublish_for(answer.consumer, messages)
         return undone
 
     def _unpublish(
@@ -215,6 +222,8 @@ class TakingApart:
                 continue
             if isinstance(decision, decisions.AnswerRequest) and decision.smuid in smuids:
                 self._refuse(decision, refusal)
+                if decision.entry is not None or decision.repeated:  # not of a removal
+                    self._unpublish_for(decision.consumer, 1)
             elif isinstance(decision, decisions.StorePublication) and decision.smuid in smuids:
                 continue
             elif message_of(decision) not in never_were:

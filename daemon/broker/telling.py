@@ -71,6 +71,10 @@ class Telling:
         self._metrics.refuse(refusal)
         d.consumer.handle.put(frontend.Answer(d.request, error=refusal))
 
+    def unpublish(self, consumer: Consumer, messages: int) -> None:
+        """Count no more with a session so many that it has published, since they never were."""
+        consumer.handle.unpublish(messages)
+
     def _gather(self, consumer: Consumer, event: OutboxItem) -> None:
         """Have an event told to a session, with all that this transaction brings to it."""
         consumer.handle.gather(event)

@@ -82,6 +82,9 @@ class ObservedClient:
         """What the daemon's executor tells a session at once."""
         self.machine.put(self, event)
 
+    def unpublish(self, messages: int) -> None:
+        """What the daemon's executor takes back of what it counted with a session."""
+
     def drop(self, subscription: Subscription) -> None:
         """It no longer consumes from this subscription: what is on its way from it is void."""
         self.void_until[subscription.id] = self.consumer.next_number

@@ -69,6 +69,24 @@ async def test_with_a_full_disk_publishers_are_refused_and_nothing_is_lost(
     assert set(accepted) < set(finals)
 
 
+async def test_what_was_refused_was_not_published(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with virtual_site(tmp_path) as site:
+        eva = site.login("eva")
+        await eva.publish("jobs", delivery="ONE", cmuid="before")
+        with full_disk(site):
+            requests = [eva.send("jobs", b"x", delivery="ONE", cmuid=cmuid) for cmuid in ("a", "a", "b")]
+            together = eva.request()
+            with eva.session.transaction(together):
+                for guarantee in (True, False):
+                    eva.send("jobs", b"x" * 10_000, delivery="ONE", guarantee=guarantee)
+            for request in (*requests, together):
+                with pytest.raises(Refusal):
+                    await eva.answer(request)
+        assert eva.session.published == 1
+        await works_again(site, eva, mock_clock)
+        assert eva.session.published == 2
+
+
 async def test_what_finds_room_goes_through_though_all_that_waits_does_not(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:

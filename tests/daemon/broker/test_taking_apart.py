@@ -43,7 +43,9 @@ class Site:
         every = self.router.take()
         faults = [Fault(each, ValueError()) for each in every if isinstance(each, unstored)]
         assert len(faults) == 1
-        taking_apart = TakingApart(self.router, lambda peer, _: self.ended.append(peer), lambda *_: None)
+        taking_apart = TakingApart(
+            self.router, lambda peer, _: self.ended.append(peer), lambda *_: None, lambda *_: None
+        )
         kept = taking_apart.set_aside(every, set(), faults, self.now).decisions
         requests = [each.request for each in kept if isinstance(each, AnswerRequest) and not each.error]
         units = [each.unit.number for each in kept if isinstance(each, AcknowledgeUnit)]
