@@ -67,13 +67,16 @@ def backup(
     file, settings = config_file(config), read_settings(config)
     if os.path.lexists(target):
         raise Failure(f"{target} exists already; a backup overwrites nothing, choose another name")
+    state = settings.site.state_directory
+    if target.resolve().is_relative_to(state.resolve()):
+        raise Failure(f"{target} is inside the state directory, which is the daemon's; choose another place")
     made = None
     try:
         make_directory(target.absolute().parent, 0o777)
         made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.absolute().parent))
         (made / "state").mkdir(mode=0o700)
         made_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        store = _copy_store(settings.site.state_directory / STORE, made / "state" / STORE)
+        store = _copy_store(state / STORE, made / "state" / STORE)
         key_files = _key_files(settings)
         write_new(made / DEFAULT_CONFIG, _in_this_layout(file, settings, key_files).encode())
         _copy_file(settings.site.accounts_file, made / "accounts.toml")

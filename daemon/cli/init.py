@@ -6,6 +6,7 @@ import re
 import socket
 import sqlite3
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Final
 
 import typer
@@ -80,7 +81,7 @@ def init(
         typer.echo(f"Port {chosen} needs root or a socket unit to listen on.")
     typer.echo(f"\n  account   {ADMIN}\n  password  {made.password}\n")
     typer.echo("The password is not shown again; keys/admin.toml keeps it for commands on this machine.")
-    typer.echo(f"Start it with:  smqpd run --config {made.config}")
+    typer.echo(f"Start it with:  smqpd run --config {quote(str(made.config))}")
 
 
 def _accept_state(directory: Path, as_json: bool) -> None:

@@ -11,6 +11,7 @@ import sqlite3
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import msgspec
@@ -73,6 +74,7 @@ def restore(
         manifest = read_manifest(backup)
         store = check_store(backup / "state" / STORE)
         load(backup / DEFAULT_CONFIG, installed_plugins())
+        _refuse_inside(site, backup)
         is_there = _is_there(site, replace)
         make_directory(site.absolute().parent, 0o777)
         made = Path(tempfile.mkdtemp(prefix=f".{site.name}.", dir=site.absolute().parent))
@@ -108,6 +110,14 @@ def restore(
         _tell(done)
     if not done.starts:
         raise typer.Exit(FAILED)
+
+
+def _refuse_inside(site: Path, backup: Path) -> None:
+    """Raise Failure where the site would take the place of its own backup, or stand in it."""
+    if site.resolve().is_relative_to(backup.resolve()):
+        is_same = site.resolve() == backup.resolve()
+        where = "is the backup itself" if is_same else f"is inside the backup {backup}"
+        raise Failure(f"{site} {where}, which stays as it is; choose another place")
 
 
 def _is_there(site: Path, replace: bool) -> bool:
@@ -220,4 +230,4 @@ def _tell(done: Restored) -> None:
         typer.echo(f"The site that was there is in {done.replaced} now.")
     for one in done.to_do:
         typer.echo(f"{one}.")
-    typer.echo(f"Start it with:  smqpd run --config {Path(done.site) / DEFAULT_CONFIG}")
+    typer.echo(f"Start it with:  smqpd run --config {quote(str(Path(done.site) / DEFAULT_CONFIG))}")

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 import trio
@@ -317,7 +318,7 @@ def check_files(config: Path, found: Examination) -> None:
     """Raise StartError for what was found in the files that a site of `config` does not start with."""
     if found.refused:
         more = len(found.refused) - 1
-        others = f" ({more} more; `smqpd config check {config}` says all)" if more else ""
+        others = f" ({more} more; `smqpd config check {quote(str(config))}` says all)" if more else ""
         raise StartError(f"{found.refused[0]}{others}")
 
 

@@ -8,6 +8,7 @@ a loss. A site that was made otherwise gets its mark from the first daemon that 
 import logging
 import sqlite3
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from daemon.settings import STORE, ConfigError, SiteSettings
@@ -82,7 +83,7 @@ def _owner(config: Path, site: SiteSettings) -> Ownership | None:
 
 
 def _accept(config: Path) -> str:
-    return f"`smqpd init {config} --accept-state`"
+    return f"`smqpd init {quote(str(config))} --accept-state`"
 
 
 def own_state(config: Path, site: SiteSettings, store: Store) -> None:

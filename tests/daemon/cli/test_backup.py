@@ -400,6 +400,29 @@ def test_the_new_site_is_whole_in_its_place_and_the_old_one_in_another(
     assert [path.name for path in site.parent.iterdir() if path.name.startswith(f".{site.name}.")] == []
 
 
+def test_a_backup_is_not_replaced_by_the_site_that_is_made_of_it(
+    store: Store, run: Callable[..., Result], restore_to: Callable[..., Result], tmp_path: Path
+) -> None:
+    run(tmp_path / "copy")
+    (tmp_path / "alias").symlink_to(tmp_path / "copy")
+    before = sorted(tmp_path.rglob("*"))
+    itself = restore_to(tmp_path / "copy", tmp_path / "copy", "--replace")
+    assert f"{tmp_path / 'copy'} is the backup itself, which stays as it is" in str(itself.exception)
+    inside = restore_to(tmp_path / "copy", tmp_path / "alias/state/again")
+    assert f"is inside the backup {tmp_path / 'copy'}, which stays as it is" in str(inside.exception)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_state_directory_is_no_place_for_a_backup(
+    site: Path, store: Store, run: Callable[..., Result]
+) -> None:
+    before = files(site)
+    refused = run(site / "state" / "new" / "copy")
+    assert "is inside the state directory, which is the daemon's; choose another" in str(refused.exception)
+    assert files(site) == before
+    assert not (site / "state" / "new").exists()
+
+
 def test_an_empty_directory_becomes_the_site(
     store: Store, run: Callable[..., Result], restore_to: Callable[..., Result], tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import stat
@@ -96,6 +97,15 @@ def test_init_makes_a_site_and_shows_the_password_once(begun: Path, smqpd: Shell
     settings = load(begun / "smqpd.toml", installed_plugins())
     assert settings.site.server_name == "a.example"
     assert settings.tls.key == begun / "keys" / "tls.key"
+
+
+def test_what_it_says_to_type_can_be_typed_whatever_the_directory_is_called(
+    tmp_path: Path, smqpd: Shell
+) -> None:
+    site = tmp_path / "my site; it's"
+    assert smqpd("init", site, "--server-name", "a.example") == 0
+    command = smqpd.out.splitlines()[-1].partition(":  ")[2]
+    assert shlex.split(command) == ["smqpd", "run", "--config", str(site / "smqpd.toml")]
 
 
 def test_init_keeps_secrets_private(begun: Path) -> None:
