@@ -52,7 +52,7 @@ class Traffic:
         int,
         Counter(
             title="Handed out",
-            words="deliveries",
+            words="handed out",
             of_topics="Messages of a topic that were handed to a subscription, each time.",
         ),
     ]

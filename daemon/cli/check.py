@@ -337,7 +337,7 @@ def store(
     elif found.store_failed:
         problems.append(("CRITICAL", f"the store fails: {found.store_failed}"))
     if found.damaged:
-        problems.append(("WARNING", f"{found.damaged} damaged rows"))
+        problems.append(("WARNING", counted(found.damaged, "damaged row")))
     free = Measured(
         label="free",
         value=100 * found.disk_free_bytes / disk.total,

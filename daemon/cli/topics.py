@@ -154,7 +154,7 @@ def _show(found: TopicStatus) -> None:
             f"{rate_shown(summary.in_per_s, '0')}/s in, {rate_shown(summary.out_per_s, '0')}/s out",
         ),
         ("so far", counts_shown(summary, TOPIC_COUNTERS)),
-        ("dead", f"{summary.dead_letters:,} dead letters now; see `smqpd dead list`"),
+        ("dead", f"{counted(summary.dead_letters, 'dead letter')} now; see `smqpd dead list`"),
         ("delivery", summary.delivery or "as each message says"),
         ("timeout", _timeout_shown(summary.timeout_s)),
     ]

@@ -34,6 +34,7 @@ from daemon.operations.topics import TopicQueries
 from daemon.system.limited_log import LimitedLog
 from daemon.system.stepping import in_steps
 from daemon.system.version import VERSION
+from daemon.terminal.figures import counted
 from routing.federation.enquiry import Why
 from routing.names import account_name, channel_name, check_topic, make_address, parse_smuid
 from routing.patterns import check_wanted
@@ -132,7 +133,7 @@ class SiteOperations:
     async def overview(self) -> Overview:
         """See `daemon.operating.operations.Operations`."""
         broker, view = self._broker, self._view
-        counted = await self._census.counted()
+        census = await self._census.counted()
         links = await self._links()
         around, rates, sessions = self._facts(), self._census.rates, broker.sessions
         state_directory = broker.settings.site.state_directory
@@ -145,17 +146,17 @@ class SiteOperations:
             listening=around.listening,
             connections=around.connections,
             sessions=len(sessions),
-            topics=counted.topics,
+            topics=census.topics,
             subscriptions=view.subscription_count,
             held=broker.held,
             held_guaranteed=broker.held_guaranteed,
-            held_bytes=counted.held_bytes,
+            held_bytes=census.held_bytes,
             unguaranteed_bytes=view.unguaranteed_bytes,
             unfinished_bytes=broker.unfinished.bytes,
-            dead_letters=counted.dead_letters,
+            dead_letters=census.dead_letters,
             in_per_s=rates.in_per_s,
             out_per_s=rates.out_per_s,
-            totals=counted.totals,
+            totals=census.totals,
             memory_bytes=memory_bytes(),
             store_bytes=broker.store_bytes,
             disk_free_bytes=disk_free_bytes(state_directory),
@@ -165,7 +166,7 @@ class SiteOperations:
             links_up=sum(1 for link in links if link.state == "up"),
             errors=broker.mishaps.count,
             damaged=broker.damaged,
-            warnings=tuple(_warnings(broker, counted, links, sessions, around)),
+            warnings=tuple(_warnings(broker, census, links, sessions, around)),
         )
 
     async def topics(
@@ -335,7 +336,7 @@ def _session(session: BrokerSession) -> SessionStatus:
 
 def _warnings(
     broker: Broker,
-    counted: Counted,
+    census: Counted,
     links: list[LinkStatus],
     sessions: list[BrokerSession],
     around: SiteFacts,
@@ -351,10 +352,10 @@ def _warnings(
             why = f": {link.why_down}" if link.why_down else ""
             yield Warned(level="error", about="links", text=f"the link with {link.peer} is down{why}")
     yield from (warned for warned in around.warnings if warned.level == "warning")
-    for name, share in counted.fullest:
+    for name, share in census.fullest:
         yield Warned(level="warning", about="topics", text=f"{name} is {share:.0%} full")
-    if counted.dead_letters:
-        text = f"dead letters: {counted.dead_letters}"
+    if census.dead_letters:
+        text = f"dead letters: {census.dead_letters}"
         yield Warned(level="warning", about="dead letters", text=text)
     slow = [each for each in sessions if (each.outbox.paused_s or 0.0) >= SLOW_S]
     for session in slow[:SLOW_MAX]:
@@ -362,11 +363,11 @@ def _warnings(
         text = f"{who} reads nothing, and has got nothing for {session.outbox.paused_s or 0.0:.0f} s"
         yield Warned(level="warning", about="sessions", text=text)
     if len(slow) > SLOW_MAX:
-        text = f"{len(slow) - SLOW_MAX} more sessions read nothing"
+        text = f"besides, {counted(len(slow) - SLOW_MAX, 'session')} read nothing"
         yield Warned(level="warning", about="sessions", text=text)
     if broker.mishaps.count:
-        text = f"{broker.mishaps.count} errors of smqpd itself; the log has them"
+        text = f"{counted(broker.mishaps.count, 'error')} of smqpd itself: see the log"
         yield Warned(level="warning", about="errors", text=text)
     if broker.damaged:
-        text = f"{broker.damaged} damaged rows in the store; the log has them"
+        text = f"{counted(broker.damaged, 'damaged row')} in the store: see the log"
         yield Warned(level="warning", about="store", text=text)

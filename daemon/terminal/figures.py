@@ -39,7 +39,7 @@ def count_shown(count: int) -> str:
 
 
 def counts_shown(counted: object, counters: Mapping[str, Counter]) -> str:
-    """`1,234 came, 1,230 deliveries`: some of what is counted, which are fields by their names."""
+    """`1,234 came, 1,230 handed out`: some of what is counted, which are fields by their names."""
     return ", ".join(f"{getattr(counted, name):,} {counter.words}" for name, counter in counters.items())
 
 

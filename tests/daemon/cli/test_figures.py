@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.terminal.figures import bytes_shown, counted, duration_shown, exactly, rate_shown
+from daemon.terminal.figures import bytes_shown, counted, counts_shown, duration_shown, exactly, rate_shown
+from routing.traffic import TOPIC_COUNTERS, Traffic
 from tests.support.process import daemon
 from tests.support.running import SiteProcess
 
@@ -62,3 +63,10 @@ async def test_quotas_are_told_as_they_were_set(tmp_path: Path) -> None:
     assert "publish     1,234,567/s\n" in shown
     assert "held        0 of 12,345,678\n" in shown
     assert "publish_rate_per_s_max 1,234,567, held_messages_max 12,345,678" in running.log
+
+
+def test_one_of_what_is_counted_reads_as_many_do() -> None:
+    traffic = Traffic()
+    traffic.came, traffic.delivered = 1_234, 1
+    shown = "1,234 came, 1 handed out, 0 expired, 0 wanted by nobody, 0 dead"
+    assert counts_shown(traffic, TOPIC_COUNTERS) == shown

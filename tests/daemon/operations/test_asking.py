@@ -1,6 +1,7 @@
 """What operators are shown of a running site: asked of one on which clients publish and subscribe."""
 
 import math
+import sqlite3
 from pathlib import Path
 
 import msgspec
@@ -288,6 +289,23 @@ async def test_the_overview_adds_up_and_warns(tmp_path: Path, mock_clock: MockCl
         [dead, work] = (await operations.topics(count=50)).topics
         assert (work.name, work.dead, work.dead_letters) == ("work", 1, 1)
         assert (dead.name, dead.held, dead.dead_letters) == ("dead.work", 1, 0)
+
+
+async def test_an_error_of_ours_and_a_damaged_row_are_warned_of_with_how_many_there_are(
+    tmp_path: Path,
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        await site.login("ada").publish("work", delivery="ONE")
+    with sqlite3.connect(tmp_path / "smqpd.db") as store:
+        store.execute("UPDATE message SET priority = 'x'")
+    async with virtual_site(tmp_path) as site:
+        for _ in range(2):
+            site.broker.mishaps.note("a test", ValueError())
+        warned = (await SiteOperations(site.broker).overview()).warnings
+        assert [each.text for each in warned if each.about in ("errors", "store")] == [
+            "2 errors of smqpd itself: see the log",
+            "1 damaged row in the store: see the log",
+        ]
 
 
 async def test_what_is_held_is_counted_with_a_guarantee_or_without(tmp_path: Path) -> None:
