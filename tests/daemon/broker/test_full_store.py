@@ -82,9 +82,10 @@ async def test_what_was_refused_was_not_published(tmp_path: Path, mock_clock: Mo
             for request in (*requests, together):
                 with pytest.raises(Refusal):
                     await eva.answer(request)
-        assert eva.session.published == 1
+        published = [eva.session.published]
         await works_again(site, eva, mock_clock)
-        assert eva.session.published == 2
+        published.append(eva.session.published)
+    assert published == [1, 2]
 
 
 async def test_what_finds_room_goes_through_though_all_that_waits_does_not(

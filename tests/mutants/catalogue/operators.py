@@ -4,6 +4,7 @@ from tests.mutants.mutation import Mutation
 
 RUNNING = "tests/daemon/cli/test_running_site.py::"
 ACTING = "tests/daemon/operations/test_acting.py::"
+CHECK = "tests/daemon/cli/test_check.py::"
 
 MUTATIONS = [
     Mutation(
@@ -170,5 +171,47 @@ MUTATIONS = [
         tests=(
             "tests/daemon/site/test_audit.py::test_the_log_says_why_a_session_ended_and_what_went_through_it",
         ),
+    ),
+    Mutation(
+        name="what waits for a link has no age",
+        file="routing/view.py",
+        old="        found += islice((copy.entry for copy in crossing",
+        new="        found += islice((copy.entry for copy in ()",
+        tests=(CHECK + "test_what_waits_for_a_link_that_is_down_is_seen_with_its_topic",),
+    ),
+    Mutation(
+        name="who looks at what a topic holds does not see what waits for a link",
+        file="routing/view.py",
+        old="        if every:\n            crossing",
+        new="        if False:\n            crossing",
+        tests=(CHECK + "test_what_waits_for_a_link_that_is_down_is_seen_with_its_topic",),
+    ),
+    Mutation(
+        name="a certificate that peers refuse is in order",
+        file="daemon/cli/check.py",
+        old='finding.level != "warning"',
+        new='finding.level == "refused"',
+        tests=(CHECK + "test_a_certificate_of_this_site_that_is_revoked_is_critical",),
+    ),
+    Mutation(
+        name="a reload forgets the peers whose file has gone",
+        file="daemon/site/files.py",
+        old="has_peers=bool(self._links.peers) and not starts,",
+        new="has_peers=False,",
+        tests=(RUNNING + "test_peers_whose_file_has_gone_stay_until_it_is_back",),
+    ),
+    Mutation(
+        name="a backup of a store that is begun meanwhile is taken for whole",
+        file="daemon/store/read_only.py",
+        old="    if rests and (",
+        new="    if False and (",
+        tests=("tests/daemon/cli/test_backup.py::test_what_a_daemon_began_to_write_meanwhile_is_no_backup",),
+    ),
+    Mutation(
+        name="what was refused by a full disk counts as published",
+        file="daemon/broker/session.py",
+        old="return self._published - self.outbox.unpublished",
+        new="return self._published",
+        tests=("tests/daemon/broker/test_full_store.py::test_what_was_refused_was_not_published",),
     ),
 ]
