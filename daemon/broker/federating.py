@@ -114,7 +114,7 @@ class Federating:
         self._waiting: dict[str, deque[Send]] = {}
         self._opening: Counter[str] = Counter()
         self._due = trio.Event()
-        self._room = trio.Event()
+        self._room = trio.lowlevel.ParkingLot()  # of every lane of every link
         self._probes: list[tuple[str, Probe]] = []
         self._connections: dict[str, int] = {}  # by peer, the number of that by which copies came last
         self._refusals = Refusals(_log)
@@ -292,7 +292,7 @@ class Federating:
                 self._mishaps.note(f"a copy from {arrival.peer} to {arrival.topic}", error)
                 self.end_link(arrival.peer, OWN_ERROR)
         if self._door.view.untaken < BACKLOG_MAX:
-            self._room.set()
+            self._room.unpark_all()
 
     @property
     def again_at(self) -> float:
@@ -413,5 +413,4 @@ class Federating:
     async def input_room(self) -> None:
         """See `RouterPort`."""
         while self._door.view.untaken >= BACKLOG_MAX:
-            self._room = trio.Event()
-            await self._room.wait()
+            await self._room.park()

@@ -7,6 +7,7 @@ import pytest
 import trio
 import trio.testing
 
+from daemon.broker import federating
 from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.federating import URGENT_PRIORITY, Federating
 from daemon.link.peers_file import PeerEntry
@@ -244,3 +245,20 @@ async def test_what_waits_and_meets_an_error_ends_the_link_and_goes_over_the_nex
     alpha.link_up()
     alpha.carry_out(alpha.router.take())
     assert alpha.links.texts == ["first"]
+
+
+async def test_every_lane_that_waits_for_the_broker_goes_on_once_it_is_through(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(federating, "BACKLOG_MAX", 3)
+    alpha = Alpha()
+    for number in range(3):
+        alpha.publish(f"message {number}")
+    assert alpha.router.view.untaken >= federating.BACKLOG_MAX
+    with trio.fail_after(20):
+        async with trio.open_nursery() as lanes:
+            for _ in range(3):
+                lanes.start_soon(alpha.federating.input_room)
+            await trio.testing.wait_all_tasks_blocked()
+            alpha.carry_out(alpha.router.take())
+            alpha.federating.carried_out()

@@ -145,4 +145,13 @@ MUTATIONS = [
             "tests/daemon/broker/test_federation.py::test_a_site_whose_limits_have_changed_takes_from_its_peers_what_they_allow",
         ),
     ),
+    Mutation(
+        name="one lane alone goes on once the broker is through",
+        file="daemon/broker/federating.py",
+        old="self._room.unpark_all()",
+        new="self._room.unpark()",
+        tests=(
+            "tests/daemon/broker/test_federating.py::test_every_lane_that_waits_for_the_broker_goes_on_once_it_is_through",
+        ),
+    ),
 ]
