@@ -104,7 +104,7 @@ class Client:
         self._unfinished: dict[int, Delivery] = {}
         self._unguaranteed = 0
         self._ended: deque[SubscriptionEnded] = deque()
-        self._arrived = trio.Event()
+        self._arrived = trio.lowlevel.ParkingLot()
 
     # -- publishing -------------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class Client:
         await self.connection.request("DETACH", check_wanted(topic), _subscription(name))
 
     async def take(self) -> list[Delivery]:
-        """All messages that have come, at least one. Cancellation loses none.
+        """All messages that have come, at least one; of several tasks, one has each. Cancellation loses none.
 
         Raises ConnectionLost, or SubscriptionEnded once for each subscription that ended.
         """
@@ -178,8 +178,7 @@ class Client:
         while not self._deliveries:
             if self._ended:
                 raise self._ended.popleft()
-            self._arrived = trio.Event()
-            await self._arrived.wait()
+            await self._arrived.park()
             self.connection.check()
         taken = [delivery for delivery in self._deliveries if delivery.withdrawn is None]
         self._deliveries.clear()
@@ -250,9 +249,11 @@ class Client:
 
     async def run(self) -> None:
         """Run the connection's tasks until it ends, for `connect`; raises nothing but Cancelled."""
-        await self.connection.run()
-        self._deliveries.clear()
-        self._arrived.set()
+        try:
+            await self.connection.run()
+        finally:
+            self._deliveries.clear()
+            self._arrived.unpark_all()
 
     async def log_in(self, account: str, password: str, channel: str | None) -> None:
         """Greet and log in, for `connect`. Raises LoginRefused, or ConnectionLost."""
@@ -327,7 +328,7 @@ class Client:
             reply = attributes(frame)
             ended = SubscriptionEnded(frame.arguments, reply.get("subscription", ""), reply.get("reason", ""))
             self._ended.append(ended)
-        self._arrived.set()
+        self._arrived.unpark_all()
 
 
 def _subscription(name: str) -> Headers:

@@ -83,7 +83,7 @@ class FrameConnection:
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
         self._to_send = trio.Event()
-        self._sent = trio.Event()
+        self._taken = trio.lowlevel.ParkingLot()
         self._lost: ConnectionLost | None = None
         self.lost = trio.Event()
         """Set once the connection has ended; then `check` raises."""
@@ -105,10 +105,13 @@ class FrameConnection:
             self._frames.feed(bytes(data))
 
     async def run(self) -> None:
-        """Receive, send and ping until the connection ends; raises nothing but Cancelled."""
-        async with trio.open_nursery() as nursery:
-            for task in (self._receive_all, self._send_all, self._ping_now_and_then):
-                nursery.start_soon(self._guarded, task, nursery.cancel_scope)
+        """Receive, send and ping until the connection ends; raises nothing but Cancelled, which ends it."""
+        try:
+            async with trio.open_nursery() as nursery:
+                for task in (self._receive_all, self._send_all, self._ping_now_and_then):
+                    nursery.start_soon(self._guarded, task, nursery.cancel_scope)
+        finally:
+            self._fail(ConnectionLost("closed", "the connection was left"))
 
     def check(self) -> None:
         """Raises ConnectionLost once the connection has ended."""
@@ -141,8 +144,7 @@ class FrameConnection:
         self._unsent_bytes += len(data)
         self._to_send.set()
         if self._unsent_bytes > UNSENT_BYTES_MAX:
-            self._sent = trio.Event()
-            await self._sent.wait()
+            await self._taken.park()
             self.check()
 
     async def quit(self) -> None:
@@ -171,7 +173,7 @@ class FrameConnection:
             for pending in self._waiting.values():
                 pending.finish({}, lost)
             self._waiting.clear()
-            self._sent.set()
+            self._taken.unpark_all()
             self.lost.set()
 
     async def _send_all(self) -> None:
@@ -181,7 +183,7 @@ class FrameConnection:
             data = b"".join(self._unsent)
             self._unsent.clear()
             self._unsent_bytes = 0
-            self._sent.set()
+            self._taken.unpark_all()
             await self._stream.send_all(data)
 
     async def _ping_now_and_then(self) -> None:

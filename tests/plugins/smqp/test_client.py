@@ -163,6 +163,28 @@ async def test_a_subscription_that_was_taken_over_is_told_once_and_the_connectio
         assert len(await first.take()) == 1
 
 
+async def test_several_tasks_take_and_each_message_is_of_one(
+    login: Callable[..., Any], autojump_clock: trio.testing.MockClock
+) -> None:
+    taken: list[str] = []
+    async with login() as client:
+
+        async def take_one() -> None:
+            [delivery] = await client.take()
+            taken.append(delivery.message.smuid)
+
+        await client.subscribe("t")
+        with trio.fail_after(20):
+            async with trio.open_nursery() as takers:
+                for _ in range(3):
+                    takers.start_soon(take_one)
+                published = []
+                for _ in range(3):
+                    await trio.testing.wait_all_tasks_blocked()
+                    published.append(await client.publish("t", HELLO))
+    assert taken == published
+
+
 async def test_topic_settings_and_connect_to(login: Callable[..., Any]) -> None:
     async with login("ada") as ada, login("bob") as bob:
         await ada.set_topic_delivery("t", "ONE")
@@ -196,7 +218,8 @@ async def test_who_waits_when_the_connection_ends_is_told(
                 await client.take()
             assert lost.value.reason == "disabled"
 
-        nursery.start_soon(wait_for_messages)
+        for _ in range(2):
+            nursery.start_soon(wait_for_messages)
         await trio.testing.wait_all_tasks_blocked()
         site.disable_all()
         await client.connection.lost.wait()
