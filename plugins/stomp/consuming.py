@@ -8,7 +8,8 @@ How a delivery is named to the client, so that its ACK finds it:
 Both count from 1, for the connection: its subscriptions and its deliveries. An ACK of a delivery that is
 no longer held (it was acknowledged before, its subscription has ended, or it needs none) does nothing; one
 whose lock was lost does nothing either, and is an error where it asked for a receipt or belongs to a
-transaction.
+transaction. So is one of a later delivery that covers it, in the ack mode client, and one in a transaction
+whose subscription ends before COMMIT.
 """
 
 import re
@@ -75,7 +76,7 @@ class Consuming:
         self._delivering: dict[tuple[str, str], Subscription] = {}  # by target and name
         self._temporary: dict[str, str] = {}  # system topics by name
         self._numbered: dict[int, Subscription] = {}
-        self._withdrawn: dict[int, str] = {}  # why
+        self._withdrawn: dict[int, tuple[Subscription, str]] = {}  # and why
         self._last_number = 0
 
     # -- SUBSCRIBE and UNSUBSCRIBE ----------------------------------------------------------------
@@ -243,9 +244,11 @@ class Consuming:
         subscription = self._delivering.get((event.pattern or event.topic, event.subscription))
         if subscription is not None and event.number in subscription.held:
             del subscription.held[event.number]
-            self._withdrawn[event.number] = _WITHDRAWN[event.reason]
+            subscription.lost.add(event.number)
+            self._withdrawn[event.number] = subscription, _WITHDRAWN[event.reason]
             if len(self._withdrawn) > self.limits.credit_max:
-                del self._withdrawn[next(iter(self._withdrawn))]
+                oldest = next(iter(self._withdrawn))
+                self._withdrawn.pop(oldest)[0].lost.discard(oldest)
 
     def detached(self, event: Detached) -> Refusal | None:
         """Why the connection has to end, where it had the subscription."""
@@ -260,37 +263,45 @@ class Consuming:
 
     # -- ACK and NACK -----------------------------------------------------------------------------
 
-    def find(self, frame: Frame) -> tuple[int, int]:
-        """The delivery that an ACK or NACK names: its subscription's number, and its own.
+    def find(self, frame: Frame) -> tuple[Subscription | None, int]:
+        """The delivery that an ACK or NACK names: its subscription (None where that has ended), its number.
 
         Raises Refusal where the connection never had it.
         """
         header = "id" if self._version == "1.2" else "message-id"
         value = required(frame, header)
         match = _delivery_name(value)
-        subscription, number = (int(match[1]), int(match[2])) if match else (0, 0)
-        if not (0 < subscription <= self._made and 0 < number <= self._last_number):
+        holder_number, number = (int(match[1]), int(match[2])) if match else (0, 0)
+        if not (0 < holder_number <= self._made and 0 < number <= self._last_number):
             text = f"{header} {value[:80]!r} is of no message that this connection was sent"
             raise Refusal(Refusal.NOT_FOUND, text)
+        subscription = self._numbered.get(holder_number)
         if self._version != "1.2":
             # STOMP 1.1 wants the subscription too, which the message-id names already: it may be left out.
             stated = frame.headers.get("subscription")
-            holder = self._numbered.get(subscription)
-            if stated is not None and holder is not None and holder.id != stated:
+            if stated is not None and subscription is not None and subscription.id != stated:
                 text = f"message {value[:80]!r} was not sent to subscription {stated[:80]!r}"
                 raise Refusal(Refusal.NOT_FOUND, text)
         return subscription, number
 
-    def take(self, delivery: tuple[int, int], *, strict: bool) -> list[int]:
+    def take(self, delivery: tuple[Subscription | None, int], *, strict: bool) -> list[int]:
         """What an ACK or NACK of what `find` has found ends: these deliveries are held no more.
 
-        None where it was not held any more. With `strict` a lost lock raises Refusal.
+        None where it was not held any more. With `strict` a lost lock raises Refusal, of any that it covers.
         """
-        subscription = self._numbered.get(delivery[0])
-        numbers = subscription.settled(delivery[1]) if subscription is not None else []
-        if strict and not numbers and (why := self._withdrawn.get(delivery[1])):
-            raise Refusal(Refusal.LOCK_LOST, why)
-        return numbers
+        subscription, number = delivery
+        if strict and number in self._withdrawn:
+            raise Refusal(Refusal.LOCK_LOST, self._withdrawn[number][1])
+        if subscription is None:
+            return []
+        if strict and (lost := subscription.covered_lost(number)):
+            raise Refusal(Refusal.LOCK_LOST, f"of one before it: {self._withdrawn[min(lost)][1]}")
+        numbers = subscription.settled(number)
+        if subscription.number in self._numbered:
+            return numbers
+        if strict and numbers:  # it has waited for COMMIT
+            raise Refusal(Refusal.LOCK_LOST, "its subscription has ended meanwhile, and gave it back")
+        return []
 
 
 def required(frame: Frame, name: str) -> str:

@@ -35,9 +35,21 @@ class Subscription:
         name: tells it apart from the other subscriptions of the account and channel.
         durable: it outlives the connection.
         held: numbers of the deliveries that are not acknowledged yet, oldest first.
+        lost: numbers of those that were withdrawn, and that no ACK or NACK has covered since.
     """
 
-    __slots__ = ("ack", "destination", "durable", "held", "id", "name", "number", "prefixes", "targets")
+    __slots__ = (
+        "ack",
+        "destination",
+        "durable",
+        "held",
+        "id",
+        "lost",
+        "name",
+        "number",
+        "prefixes",
+        "targets",
+    )
 
     def __init__(
         self, id: str | None, destination: Destination, targets: dict[str, str], ack: AckMode
@@ -50,6 +62,7 @@ class Subscription:
         self.number = 0
         self.durable = False
         self.held: dict[int, None] = {}
+        self.lost: set[int] = set()
         self.prefixes: dict[tuple[str, str | None], bytes] = {}
 
     @property
@@ -87,6 +100,7 @@ class Subscription:
                 return []
             del held[number]
             return [number]
+        self.lost.difference_update(self.covered_lost(number))
         numbers = []
         for oldest in held:
             if oldest > number:
@@ -96,6 +110,10 @@ class Subscription:
             del held[oldest]
         numbers.reverse()
         return numbers
+
+    def covered_lost(self, number: int) -> list[int]:
+        """What has been withdrawn of what an ACK or NACK of this delivery covers in the ack mode client."""
+        return [each for each in self.lost if each <= number] if self.ack == "client" else []
 
 
 def read_ack_mode(headers: dict[str, str]) -> AckMode:

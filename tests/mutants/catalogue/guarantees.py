@@ -238,4 +238,22 @@ MUTATIONS = [
             "tests/daemon/broker/test_browse.py::test_what_has_just_been_published_is_not_lost_to_who_looks_before_it_is_stored",
         ),
     ),
+    Mutation(
+        name="a transaction of STOMP succeeds though what its ACK covers is another's by now",
+        file="plugins/stomp/consuming.py",
+        old="if strict and (lost := subscription.covered_lost(number)):",
+        new="if strict and (lost := subscription.covered_lost(number)) and number in lost:",
+        tests=(
+            "tests/plugins/stomp/test_atomic.py::test_what_an_ack_covers_undoes_the_whole_transaction_where_its_lock_was_lost",
+        ),
+    ),
+    Mutation(
+        name="a transaction of STOMP succeeds though UNSUBSCRIBE has given back what it acknowledges",
+        file="plugins/stomp/consuming.py",
+        old="if strict and numbers:  # it has",
+        new="if strict and not numbers:  # it has",
+        tests=(
+            "tests/plugins/stomp/test_atomic.py::test_a_subscription_that_ends_before_commit_undoes_the_acks_of_what_it_held",
+        ),
+    ),
 ]

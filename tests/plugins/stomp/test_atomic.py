@@ -4,9 +4,13 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+import trio.testing
 
+from plugins.stomp.codec import Frame
 from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
+from tests.support.site import BrokerSite
+from tests.support.smqp_peer import connected, frame
 from tests.support.stomp import ConnectStomp, StompClient
 
 SEND = {"destination": "/queue/out", "transaction": "t"}
@@ -129,6 +133,75 @@ async def test_an_ack_whose_lock_was_lost_undoes_the_whole_transaction(
     assert answer.headers["message"] == Refusal.LOCK_LOST
     assert answer.headers["receipt-id"] == "r"
     await hears_nothing_of_it(reader)
+
+
+async def take_two_of_which_the_first_is_removed(
+    ada: StompClient, site: BrokerSite, **headers: str
+) -> tuple[Frame, Frame]:
+    await ada.subscribe("/queue/in", **headers)
+    for body in (b"1", b"2"):
+        await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, body)
+    first, second = await ada.expect("MESSAGE"), await ada.expect("MESSAGE")
+    async with connected(site, "bob/desk") as operator:
+        await operator.send(frame(f"REMOVE in {first.headers['smuid']}"))
+        assert (await operator.line())[0] == "OK REMOVE"
+    await trio.testing.wait_all_tasks_blocked()
+    return first, second
+
+
+@pytest.mark.parametrize("command", ["ACK", "NACK"])
+async def test_what_an_ack_covers_undoes_the_whole_transaction_where_its_lock_was_lost(
+    ada: StompClient, reader: StompClient, site: BrokerSite, command: str
+) -> None:
+    _, second = await take_two_of_which_the_first_is_removed(ada, site, ack="client")
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.send("SEND", SEND, b"results of 1 and 2")
+    await ada.send(command, {"id": second.headers["ack"], "transaction": "t"})
+    await ada.send("COMMIT", {"transaction": "t", "receipt": "r"})
+    error = await ada.refused(Refusal.LOCK_LOST)
+    assert error.headers["receipt-id"] == "r"
+    assert b"of one before it: the message has been removed" in error.body
+    await hears_nothing_of_it(reader)
+
+
+async def test_an_ack_of_one_alone_says_nothing_of_those_before_it(
+    ada: StompClient, reader: StompClient, site: BrokerSite
+) -> None:
+    _, second = await take_two_of_which_the_first_is_removed(ada, site, ack="client-individual")
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.send("SEND", SEND, b"result of 2")
+    await ada.send("ACK", {"id": second.headers["ack"], "transaction": "t"})
+    await ada.ask("COMMIT", {"transaction": "t"})
+    assert (await reader.expect("MESSAGE")).body == b"result of 2"
+
+
+async def test_a_lock_that_was_lost_is_told_by_the_first_ack_that_covers_the_message_and_asks(
+    ada: StompClient, site: BrokerSite
+) -> None:
+    _, second = await take_two_of_which_the_first_is_removed(ada, site, ack="client")
+    await ada.send("ACK", {"id": second.headers["ack"]})  # did not ask
+    await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, b"3")
+    third = await ada.expect("MESSAGE")
+    await ada.ask("ACK", {"id": third.headers["ack"]})
+
+
+async def test_a_subscription_that_ends_before_commit_undoes_the_acks_of_what_it_held(
+    ada: StompClient, reader: StompClient, connect: ConnectStomp
+) -> None:
+    await ada.subscribe("/queue/in", id="in", ack="client-individual")
+    await ada.send("SEND", {"destination": "/queue/in", "persistent": "true"}, b"work")
+    message = await ada.expect("MESSAGE")
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.send("SEND", SEND, b"done")
+    await ada.send("ACK", {"id": message.headers["ack"], "transaction": "t"})
+    await ada.ask("UNSUBSCRIBE", {"id": "in"})
+    await ada.send("COMMIT", {"transaction": "t", "receipt": "r"})
+    await ada.refused(Refusal.LOCK_LOST)
+    await hears_nothing_of_it(reader)
+    other = connect()
+    await other.connect()
+    await other.subscribe("/queue/in")
+    assert (await other.expect("MESSAGE")).body == b"work"
 
 
 async def test_a_message_that_may_not_be_sent_undoes_the_whole_transaction(
