@@ -328,6 +328,10 @@ class Client:
             reply = attributes(frame)
             ended = SubscriptionEnded(frame.arguments, reply.get("subscription", ""), reply.get("reason", ""))
             self._ended.append(ended)
+            for delivery in list(self._unfinished.values()):
+                if (delivery.pattern or delivery.topic, delivery.subscription) == (ended.topic, ended.name):
+                    delivery.withdrawn = ended.reason
+                    del self._unfinished[delivery.number]
         self._arrived.unpark_all()
 
 

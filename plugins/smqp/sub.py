@@ -1,8 +1,9 @@
 """`smqpd sub`: writes messages as they come, and commits them once they are written.
 
-Two phases for each batch: RECEIVED, write and flush, COMMIT. What was written is committed unless this
-program ends in between; then it comes again, marked as received. Where the connection ends, another is made:
-what comes again over it, and is written already, is committed without being written twice.
+Two phases: RECEIVED, then batch by batch write and flush, and COMMIT. What was written is committed unless
+this program ends in between; then it comes again, marked as received. Where the connection ends, another is
+made: what comes again over it, and is written already, is committed without being written twice. What is
+withdrawn before it is written is another's, or nobody's: it is not written, and does not count.
 """
 
 import base64
@@ -10,6 +11,8 @@ import json
 import math
 import random
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Literal
 
 import msgspec
@@ -22,7 +25,7 @@ from plugins.smqp.client import Client, SubscriptionEnded
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.incoming import Delivery
 from plugins.smqp.profile import Profile
-from routing.errors import HeaderRefusal
+from routing.errors import HeaderRefusal, Refusal
 from routing.headers import write_headers, write_seconds
 from routing.message import Section
 
@@ -103,17 +106,19 @@ class _Receiving:
                 return
             again = [delivery for delivery in deliveries if delivery.message.smuid in self._uncertain]
             if again:
-                await client.commit(again)
+                await _commit(client, again)
                 self._uncertain -= {delivery.message.smuid for delivery in again}
                 deliveries = [delivery for delivery in deliveries if delivery not in again]
             batch = deliveries if self._left is None else deliveries[: self._left]
+            held = await _received(client, batch)
             if self._left is not None:
-                wanted = self._left - len(batch)
+                wanted = self._left - len(held)
                 if wanted < credit:  # before the commit, so that no message comes that is not wanted
                     credit = wanted
                     await self._subscribe(client, credit)
-                await client.give_back(deliveries[len(batch) :], outcome="released")
-            await self._finish(client, batch)
+                with _lost_passed_over():
+                    await client.give_back(deliveries[len(batch) :], outcome="released")
+            await self._finish(client, held)
             self._heard()
 
     async def wait_to_connect_again(self, lost: ConnectionLost) -> None:
@@ -158,16 +163,42 @@ class _Receiving:
         except HeaderRefusal as refusal:  # an option is beyond what this site allows
             raise Failure(refusal.text, USAGE) from None
 
-    async def _finish(self, client: Client, batch: list[Delivery]) -> None:
-        for start in range(0, len(batch), BATCH_MAX):
-            some = batch[start : start + BATCH_MAX]
-            await client.received([delivery for delivery in some if not delivery.received])
+    async def _finish(self, client: Client, held: list[Delivery]) -> None:
+        for start in range(0, len(held), BATCH_MAX):
+            some = held[start : start + BATCH_MAX]
             _write(b"".join(_formatted(delivery, self._wish.format) for delivery in some))
             if self._left is not None:
                 self._left -= len(some)
             self._uncertain = {delivery.message.smuid for delivery in some if delivery.number}
-            await client.commit(some)
+            await _commit(client, some)
             self._uncertain.clear()
+
+
+async def _received(client: Client, deliveries: list[Delivery]) -> list[Delivery]:
+    """Say RECEIVED; those that are held by it, and go to nobody else."""
+    held = [delivery for delivery in deliveries if delivery.withdrawn is None]
+    with _lost_passed_over():
+        await client.received([delivery for delivery in held if not delivery.received])
+    return [delivery for delivery in held if delivery.withdrawn is None]  # which is told before the answer
+
+
+async def _commit(client: Client, written: list[Delivery]) -> None:
+    with _lost_passed_over():
+        await client.commit(written)
+    for delivery in written:
+        if delivery.withdrawn is not None:
+            what = f"written, and withdrawn before it was committed ({delivery.withdrawn})"
+            tell(f"{what}: {delivery.message.smuid}")
+
+
+@contextmanager
+def _lost_passed_over() -> Iterator[None]:
+    """All others have been carried out, where some are no longer held."""
+    try:
+        yield
+    except Refusal as refusal:
+        if refusal.code != Refusal.LOCK_LOST:
+            raise
 
 
 async def _take(client: Client) -> list[Delivery]:

@@ -83,4 +83,13 @@ MUTATIONS = [
             "tests/routing/trace/test_journal.py::test_what_is_proven_to_be_lost_is_not_said_to_be_unknown",
         ),
     ),
+    Mutation(
+        name="sub writes what is withdrawn before it was received",
+        file="plugins/smqp/sub.py",
+        old="return [delivery for delivery in held if delivery.withdrawn is None]",
+        new="return held",
+        tests=(
+            "tests/plugins/smqp/test_sub.py::test_what_is_withdrawn_before_it_is_written_is_not_written_and_does_not_count",
+        ),
+    ),
 ]

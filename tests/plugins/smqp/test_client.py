@@ -163,6 +163,23 @@ async def test_a_subscription_that_was_taken_over_is_told_once_and_the_connectio
         assert len(await first.take()) == 1
 
 
+async def test_what_a_subscription_held_is_withdrawn_as_another_takes_it_over(
+    login: Callable[..., Any],
+) -> None:
+    async with login() as first, login() as second:
+        await first.subscribe("t")
+        await first.subscribe("u")
+        for topic in ("t", "u"):
+            await second.publish(topic, HELLO)
+        deliveries: list[Any] = []
+        while len(deliveries) < 2:
+            deliveries += await first.take()
+        await second.subscribe("t")
+        with pytest.raises(SubscriptionEnded):
+            await first.take()
+        assert [(each.topic, each.withdrawn) for each in deliveries] == [("t", "replaced"), ("u", None)]
+
+
 async def test_several_tasks_take_and_each_message_is_of_one(
     login: Callable[..., Any], autojump_clock: trio.testing.MockClock
 ) -> None:

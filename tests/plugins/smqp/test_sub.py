@@ -48,6 +48,9 @@ class Server:
             async with stream:
                 await serve_connection(self._site, stream, "127.0.0.1:1")
 
+    def other(self) -> "Server":
+        return Server(self._site, self._nursery)
+
     def cut(self) -> None:
         self._serving.cancel()
 
@@ -158,6 +161,49 @@ async def test_what_a_connection_took_with_it_is_no_message_of_the_count(
         await publish(b"one")
         await publish(b"two")
     assert sorted(output.written.split()) == [b"one", b"two"]
+
+
+def removed_before(monkeypatch: pytest.MonkeyPatch, server: Server, command: str) -> list[str]:
+    """The first message that comes is removed by somebody else before this command of the client is sent."""
+    removed: list[str] = []
+    send = getattr(Client, command)
+
+    async def remove_first(client: Any, deliveries: Any) -> None:
+        if not removed:
+            removed.append(deliveries[0].message.smuid)
+            async with server.other().connect("operator") as operator:
+                await operator.remove("t", removed[0])
+            await trio.testing.wait_all_tasks_blocked()
+        await send(client, deliveries)
+
+    monkeypatch.setattr(Client, command, remove_first)
+    return removed
+
+
+async def test_what_is_withdrawn_before_it_is_written_is_not_written_and_does_not_count(
+    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: Any
+) -> None:
+    removed_before(monkeypatch, server, "received")
+    async with trio.open_nursery() as receiving:
+        receiving.start_soon(receive, server, "desk", wish(2))
+        for text in (b"one", b"two", b"three"):
+            await publish(text)
+    assert output.written == b"two\nthree\n"
+    assert output.said.getvalue() == ""
+
+
+async def test_what_is_withdrawn_once_it_is_written_is_said_to_be(
+    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: Any
+) -> None:
+    removed = removed_before(monkeypatch, server, "commit")
+    async with trio.open_nursery() as receiving:
+        receiving.start_soon(receive, server, "desk", wish(2))
+        for text in (b"one", b"two"):
+            await publish(text)
+    assert output.written == b"one\ntwo\n"
+    assert output.said.getvalue() == (
+        f"smqpd: written, and withdrawn before it was committed (removed): {removed[0]}\n"
+    )
 
 
 async def test_a_count_that_is_written_and_not_committed_is_said_to_be(
