@@ -16,8 +16,8 @@ import secrets
 import ssl
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 import msgspec
@@ -39,7 +39,7 @@ from routing.errors import Refusal
 from routing.frames import Frame, encode_message
 from routing.headers import Headers, read_seconds, write_created, write_seconds
 from routing.message import DeliveryMode, Message
-from routing.names import check_topic
+from routing.names import check_cmuid, check_topic
 from routing.patterns import check_wanted
 
 IDS_PER_FRAME: Final = 2_000  # 20 characters each at most: within a server's limit on header lines
@@ -130,6 +130,7 @@ class Client:
                 cmuid=message.cmuid or f"{self._cmuid_prefix}-{self._published}",
                 created=message.created or write_created(time.time_ns() // 1_000_000),
             )
+        check_cmuid(message.cmuid)  # by which the answer is known
         data = f"PUBLISH {topic}\r\n".encode() + encode_message(message)
         publication = Publication(message.cmuid)
         if message.guarantee:
@@ -333,6 +334,16 @@ class Client:
                     delivery.withdrawn = ended.reason
                     del self._unfinished[delivery.number]
         self._arrived.unpark_all()
+
+
+@contextmanager
+def passing_over_lost() -> Iterator[None]:
+    """For what is said of several deliveries: some are held no more, and all others have been carried out."""
+    try:
+        yield
+    except Refusal as refusal:
+        if refusal.code != Refusal.LOCK_LOST:
+            raise
 
 
 def _subscription(name: str) -> Headers:

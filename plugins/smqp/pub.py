@@ -1,15 +1,17 @@
 """`smqpd pub`: publishes a body, files, or each line of a file, and says what became of it.
 
-Many messages are on their way at a time; results are printed in the order in which they were published.
+Many messages are on their way at a time; results are printed in the order in which they were published. Once
+one is refused no more are published, and what is on its way gets its answer.
 """
 
 import json
 import mimetypes
+import secrets
 import select
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -18,14 +20,17 @@ import msgspec
 import trio
 
 from daemon.frontend import SubscribeOptions
-from daemon.terminal.failure import FAILED, Failure, tell
-from plugins.smqp.client import Client, Publication
-from plugins.smqp.incoming import Receipt, read_receipt
+from daemon.terminal.failure import FAILED, REFUSED, Failure, tell
+from plugins.smqp.client import Client, Publication, SubscriptionEnded, passing_over_lost
+from plugins.smqp.connection import ConnectionLost
+from plugins.smqp.incoming import Delivery, Receipt, read_receipt
 from plugins.smqp.profile import Profile
+from routing.errors import Refusal
 from routing.message import Message, Section
 
 OUTSTANDING_MAX: Final = 1_000
 CHUNK_BYTES: Final = 262_144
+OTHERS_DELAY_S: Final = 0.1  # until what another run waits for is offered again
 STDIN: Final = Path("-")
 DEFAULT_TYPE: Final = "application/octet-stream"
 TEXT_TYPE: Final = "text/plain; charset=utf-8"
@@ -55,57 +60,110 @@ async def publish(profile: Profile, channel: str, work: Work) -> None:
     """Do it. Raises Failure, Refusal, ConnectionLost; what was printed before was published."""
     async with profile.connect(channel) as client:
         results = _Results(work)
-        receipts = _Receipts(client) if work.wait_receipt_s is not None else None
+        receipts = _Receipts(client, work) if work.wait_receipt_s is not None else None
         if receipts is not None:
-            await client.subscribe(client.topic, SubscribeOptions(durable=False))
-        async for messages in _messages(work):
-            await _publish_all(client, messages, results, receipts)
+            # With a Cmuid the channel is that of other runs, too, and a name is a run's own.
+            options = SubscribeOptions(durable=False, name=f"pub-{secrets.token_hex(6)}")
+            await client.subscribe(client.topic, options)
+        async with aclosing(_messages(work)) as all_messages:
+            async for first, messages in all_messages:
+                await _publish_all(client, first, messages, results, receipts)
+                if results.has_failed:
+                    break
         results.end()
 
 
 async def _publish_all(
-    client: Client, messages: list[Message], results: "_Results", receipts: "_Receipts | None"
+    client: Client, first: int, messages: list[Message], results: "_Results", receipts: "_Receipts | None"
 ) -> None:
-    on_their_way: deque[Publication] = deque()
-    for message in messages:
-        on_their_way.append(await client.publish_soon(results.work.topic, message))
+    """Publish messages, the first of them with this number, until one fails; on return all have an answer."""
+    on_their_way: deque[tuple[int, Publication]] = deque()
+    for number, message in enumerate(messages, first):
+        if results.has_failed:
+            break
+        results.last = number
+        try:
+            on_their_way.append((number, await client.publish_soon(results.work.topic, message)))
+        except (Refusal, ConnectionLost) as error:
+            results.failed(number, error)
         if len(on_their_way) >= OUTSTANDING_MAX:
-            await _report(on_their_way.popleft(), results, receipts)
+            await _report(*on_their_way.popleft(), results, receipts)
     while on_their_way:
-        await _report(on_their_way.popleft(), results, receipts)
+        await _report(*on_their_way.popleft(), results, receipts)
     results.flush()
 
 
 class _Receipts:
-    """Receipts as they come to the system topic, by the Smuid of what they are for."""
+    """Receipts as they come to the system topic, by the Smuid of what they are for.
 
-    def __init__(self, client: Client) -> None:
+    Each comes to one of the runs in a channel, which gives back what is another's.
+
+    Attributes:
+        ended: why no more come; None while they may.
+    """
+
+    def __init__(self, client: Client, work: Work) -> None:
+        self.ended: SubscriptionEnded | ConnectionLost | None = None
         self._client = client
+        self._work = work
         self._found: dict[str, Receipt] = {}
 
-    async def wait(self, smuid: str) -> Receipt:
-        """That of a message which this client has published."""
-        while smuid not in self._found:
-            deliveries = await self._client.take()
-            for delivery in deliveries:
-                if (receipt := read_receipt(delivery.message)) is not None:
-                    self._found[receipt.smuid] = receipt
-            await self._client.commit(deliveries)
-        return self._found.pop(smuid)
+    async def wait(self, smuid: str) -> Receipt | None:
+        """That of a message which this client has published; None where no more come."""
+        while smuid not in self._found and self.ended is None:
+            try:
+                await self._take()
+            except (SubscriptionEnded, ConnectionLost) as error:
+                self.ended = error
+        return self._found.pop(smuid, None)
+
+    async def _take(self) -> None:
+        own: list[Delivery] = []
+        others: list[Delivery] = []
+        for delivery in await self._client.take():
+            (own if self._is_own(delivery.message) else others).append(delivery)
+        for delivery in own:
+            if (receipt := read_receipt(delivery.message)) is not None:
+                self._found[receipt.smuid] = receipt
+        with passing_over_lost():  # a receipt that has gone to another run says what it says
+            await self._client.commit(own)
+        with passing_over_lost():
+            await self._client.give_back(others, delay_s=OTHERS_DELAY_S, outcome="released")
+
+    def _is_own(self, message: Message) -> bool:
+        """Whether it is for this run: by its Cmuid, or as the channel is, where none was given."""
+        given, cmuid = self._work.message.cmuid, dict(message.others).get("Receipt-Cmuid", "")
+        return not given or cmuid == given or (self._work.lines and cmuid.startswith(f"{given}-"))
 
 
 class _Results:
     """Writes what became of each message: its Smuid at least, since it is stored.
 
     Where that cannot be written, what is on its way still gets its answer; then `flush` tells of it.
+
+    Attributes:
+        last: the number of the last message that was published, or was to be.
+        no_more_receipts: why none come; None while they may.
     """
 
     def __init__(self, work: Work) -> None:
         self.work = work
+        self.last = 0
+        self._errors: list[tuple[int, Refusal | ConnectionLost]] = []
         self._unwritten: list[str] = []
         self._failed: OSError | None = None
         self._due_to_nobody: list[str] = []
         self._without_receipt: list[str] = []
+        self.no_more_receipts: SubscriptionEnded | ConnectionLost | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a message has: no more are to be published."""
+        return bool(self._errors)
+
+    def failed(self, number: int, error: Refusal | ConnectionLost) -> None:
+        """Note that a message was refused, or that the connection ended before it was answered."""
+        self._errors.append((number, error))
 
     def add(self, publication: Publication, reply: dict[str, str], receipt: Receipt | None) -> None:
         """Write what became of a stored message; `receipt` is None where none came, or was waited for."""
@@ -146,7 +204,7 @@ class _Results:
         self._unwritten.clear()
 
     def end(self) -> None:
-        """Say on stderr what of it is no failure, and yet not what was meant. Raises Failure."""
+        """Say on stderr what is not as it was meant. Raises Failure, Refusal, ConnectionLost."""
         if self._due_to_nobody:
             gone = _in_short(self._due_to_nobody)
             if self.work.message.depth:
@@ -156,36 +214,77 @@ class _Results:
             text = f"{nobody} to {self.work.topic}, and nothing waits there without --timeout{far}: {gone}"
             tell(text)
         if self._without_receipt:
-            missing = _in_short(self._without_receipt)
-            raise Failure(f"no receipt within {self.work.wait_receipt_s:g} s for {missing}", FAILED)
+            missing = (
+                f"no receipt within {self.work.wait_receipt_s:g} s for {_in_short(self._without_receipt)}"
+            )
+            if self.no_more_receipts is not None:
+                missing = f"no receipt for {_in_short(self._without_receipt)}: {self.no_more_receipts}"
+            if not self._errors and not isinstance(self.no_more_receipts, ConnectionLost):
+                raise Failure(missing, FAILED)
+            tell(missing)
+        if self._errors:
+            self._end_failed()
+        if isinstance(self.no_more_receipts, ConnectionLost):
+            raise self.no_more_receipts
+
+    def _end_failed(self) -> None:
+        """Name each line that was not stored, those together which were refused alike."""
+        if not self.work.lines:
+            raise self._errors[0][1]
+        alike: list[tuple[int, int, Refusal | ConnectionLost]] = []
+        for number, error in sorted(self._errors, key=lambda each: each[0]):
+            if alike and alike[-1][1] == number - 1 and str(alike[-1][2]) == str(error):
+                alike[-1] = (alike[-1][0], number, error)
+            else:
+                alike.append((number, number, error))
+        is_forbidden, lost = False, None
+        for first, last, error in alike:
+            lines, are = (f"lines {first} to {last}", "are") if last > first else (f"line {first}", "is")
+            if isinstance(error, Refusal):
+                tell(f"{lines} {are} refused: {error.text}")
+                is_forbidden |= error.code == Refusal.FORBIDDEN
+            else:
+                tell(f"{lines} had no answer, and may be stored or not")
+                lost = error
+        if lost is not None:
+            raise lost
+        text = f"no line after line {self.last} was published"
+        raise Failure(text, REFUSED if is_forbidden else FAILED)
 
 
 def _in_short(smuids: list[str]) -> str:
     return smuids[0] if len(smuids) == 1 else f"{len(smuids)} messages, {smuids[0]} to {smuids[-1]}"
 
 
-async def _report(publication: Publication, results: _Results, receipts: _Receipts | None) -> None:
-    reply = await publication.wait()
+async def _report(
+    number: int, publication: Publication, results: _Results, receipts: _Receipts | None
+) -> None:
+    try:
+        reply = await publication.wait()
+    except (Refusal, ConnectionLost) as error:
+        results.failed(number, error)
+        return
     if not results.work.message.guarantee:
         return
     receipt = None
     if receipts is not None:
         with trio.move_on_after(results.work.wait_receipt_s or 0):
             receipt = await receipts.wait(reply.get("smuid", ""))
+        results.no_more_receipts = receipts.ended
     results.add(publication, reply, receipt)
 
 
-async def _messages(work: Work) -> AsyncIterator[list[Message]]:
-    """All messages, as many at a time as have come."""
+async def _messages(work: Work) -> AsyncGenerator[tuple[int, list[Message]], None]:
+    """All messages, as many at a time as have come, after the number of the first of them."""
     if not work.lines:
-        yield [
-            msgspec.structs.replace(work.message, sections=tuple([part async for part in _sections(work)]))
-        ]
+        sections = tuple([part async for part in _sections(work)])
+        yield 1, [msgspec.structs.replace(work.message, sections=sections)]
         return
     number = 0
-    async for lines in _lines(work):
-        yield [_line(work, number + at, body) for at, body in enumerate(lines)]
-        number += len(lines)
+    async with aclosing(_lines(work)) as all_lines:
+        async for lines in all_lines:
+            yield number + 1, [_line(work, number + at, body) for at, body in enumerate(lines)]
+            number += len(lines)
 
 
 def _line(work: Work, number: int, body: bytes) -> Message:
@@ -198,7 +297,7 @@ def _line(work: Work, number: int, body: bytes) -> Message:
     )
 
 
-async def _sections(work: Work) -> AsyncIterator[Section]:
+async def _sections(work: Work) -> AsyncGenerator[Section, None]:
     if work.body is not None:
         yield Section(work.content_type or TEXT_TYPE, work.body)
     for path in work.files:
@@ -211,19 +310,20 @@ async def _sections(work: Work) -> AsyncIterator[Section]:
             yield Section(work.content_type or guessed, body, (("Content-Description", path.name),))
 
 
-async def _lines(work: Work) -> AsyncIterator[list[bytes]]:
+async def _lines(work: Work) -> AsyncGenerator[list[bytes], None]:
     for path in work.files:
         with _opened(path) as file:
             rest = b""
-            async for chunk in _parts(path, file):
-                *lines, rest = (rest + chunk).split(b"\n")
-                if lines:
-                    yield [line.removesuffix(b"\r") for line in lines]
+            async with aclosing(_parts(path, file)) as parts:
+                async for chunk in parts:
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    if lines:
+                        yield [line.removesuffix(b"\r") for line in lines]
             if rest:
                 yield [rest]
 
 
-async def _parts(path: Path, file: FileIO) -> AsyncIterator[bytes]:
+async def _parts(path: Path, file: FileIO) -> AsyncGenerator[bytes, None]:
     """What is in a file, as it comes. Raises Failure."""
     try:
         # A read may wait for ever for a terminal or a pipe; cancelled, its thread is left to itself.

@@ -11,8 +11,6 @@ import json
 import math
 import random
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final, Literal
 
 import msgspec
@@ -21,11 +19,11 @@ import trio
 from daemon.frontend import SubscribeOptions
 from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE, Failure, tell
 from daemon.terminal.printable import printable
-from plugins.smqp.client import Client, SubscriptionEnded
+from plugins.smqp.client import Client, SubscriptionEnded, passing_over_lost
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.incoming import Delivery
 from plugins.smqp.profile import Profile
-from routing.errors import HeaderRefusal, Refusal
+from routing.errors import HeaderRefusal
 from routing.headers import write_headers, write_seconds
 from routing.message import Section
 
@@ -116,7 +114,7 @@ class _Receiving:
                 if wanted < credit:  # before the commit, so that no message comes that is not wanted
                     credit = wanted
                     await self._subscribe(client, credit)
-                with _lost_passed_over():
+                with passing_over_lost():
                     await client.give_back(deliveries[len(batch) :], outcome="released")
             await self._finish(client, held)
             self._heard()
@@ -177,28 +175,18 @@ class _Receiving:
 async def _received(client: Client, deliveries: list[Delivery]) -> list[Delivery]:
     """Say RECEIVED; those that are held by it, and go to nobody else."""
     held = [delivery for delivery in deliveries if delivery.withdrawn is None]
-    with _lost_passed_over():
+    with passing_over_lost():
         await client.received([delivery for delivery in held if not delivery.received])
     return [delivery for delivery in held if delivery.withdrawn is None]  # which is told before the answer
 
 
 async def _commit(client: Client, written: list[Delivery]) -> None:
-    with _lost_passed_over():
+    with passing_over_lost():
         await client.commit(written)
     for delivery in written:
         if delivery.withdrawn is not None:
             what = f"written, and withdrawn before it was committed ({delivery.withdrawn})"
             tell(f"{what}: {delivery.message.smuid}")
-
-
-@contextmanager
-def _lost_passed_over() -> Iterator[None]:
-    """All others have been carried out, where some are no longer held."""
-    try:
-        yield
-    except Refusal as refusal:
-        if refusal.code != Refusal.LOCK_LOST:
-            raise
 
 
 async def _take(client: Client) -> list[Delivery]:

@@ -213,4 +213,11 @@ MUTATIONS = [
             "tests/routing/federation/test_counting.py::test_an_answer_that_comes_when_no_peer_owes_one_any_more_closes_nothing",
         ),
     ),
+    Mutation(
+        name="a run of pub takes the receipts of another in its channel",
+        file="plugins/smqp/pub.py",
+        old="return not given or cmuid == given or",
+        new="return not given or cmuid != given or",
+        tests=("tests/plugins/smqp/test_pub.py::test_two_runs_in_one_channel_get_their_receipts",),
+    ),
 ]

@@ -92,4 +92,11 @@ MUTATIONS = [
             "tests/plugins/smqp/test_sub.py::test_what_is_withdrawn_before_it_is_written_is_not_written_and_does_not_count",
         ),
     ),
+    Mutation(
+        name="pub does not name what is stored after a line that is refused",
+        file="plugins/smqp/pub.py",
+        old="        results.failed(number, error)\n        return\n    if",
+        new="        results.failed(number, error)\n        raise\n    if",
+        tests=("tests/plugins/smqp/test_pub.py::test_a_refused_line_is_named_and_so_is_all_that_is_stored",),
+    ),
 ]
