@@ -102,9 +102,12 @@ class Output:
     async def _send_waiting(self, pieces: list[bytes]) -> None:
         self.busy = True
         try:
-            deadline = min(trio.current_time() + self._site.limits.send_timeout_s, self.login_by)
-            with trio.CancelScope(deadline=deadline) as sending:
-                await self._transport.send_pieces(pieces)
+            with trio.CancelScope(deadline=self._send_by()) as sending:
+
+                def taken() -> None:
+                    sending.deadline = self._send_by()
+
+                await self._transport.send_pieces(pieces, taken)
             if sending.cancelled_caught:
                 self.is_unread = True
                 raise trio.TooSlowError
@@ -112,3 +115,6 @@ class Output:
         finally:
             self.busy = False
             self._sent.unpark_all()
+
+    def _send_by(self) -> float:
+        return min(trio.current_time() + self._site.limits.send_timeout_s, self.login_by)

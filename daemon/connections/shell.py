@@ -14,6 +14,7 @@ from daemon.connections.conversation import Conversation
 from daemon.connections.silence import SilentError
 from daemon.connections.transport import StreamTransport, Transport
 from daemon.connections.transport import linger as linger
+from daemon.connections.transport import send_in_parts as send_in_parts
 from daemon.frontend import Site
 
 _log = logging.getLogger(__name__)

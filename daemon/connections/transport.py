@@ -1,11 +1,15 @@
 """What carries the bytes of a connection."""
 
 import os
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import trio
 
 RECEIVE_BYTES: Final = 65_536
+SEND_BYTES: Final = 65_536
+"""What a client has to take of a stream for it to be seen that it reads."""
+
 LINGER_S: Final = 2.0
 
 
@@ -37,8 +41,19 @@ class Transport(HalfCloseable, Protocol):
         Raises trio.BrokenResourceError.
         """
 
-    async def send_pieces(self, pieces: list[bytes]) -> None:
-        """Send all of it: frames, of one or several pieces each."""
+    async def send_pieces(self, pieces: list[bytes], taken: Callable[[], object]) -> None:
+        """Send all of it, frames of one or several pieces each; `taken` is called as the client takes it."""
+
+
+async def send_in_parts(stream: trio.abc.SendStream, data: bytes, taken: Callable[[], object]) -> None:
+    """Send all of it, and call `taken` after each part: who reads slowly is told from who does not."""
+    if len(data) <= SEND_BYTES:
+        await stream.send_all(data)
+        return
+    with memoryview(data) as whole:
+        for at in range(0, len(whole), SEND_BYTES):
+            await stream.send_all(whole[at : at + SEND_BYTES])
+            taken()
 
 
 async def linger(stream: HalfCloseable) -> None:
@@ -97,9 +112,9 @@ class StreamTransport:
             raise trio.BrokenResourceError from error
         return [data[sent:]] if sent < len(data) else []
 
-    async def send_pieces(self, pieces: list[bytes]) -> None:
+    async def send_pieces(self, pieces: list[bytes], taken: Callable[[], object]) -> None:
         """Send all of it as it is: frames follow one another."""
-        await self._stream.send_all(b"".join(pieces))
+        await send_in_parts(self._stream, b"".join(pieces), taken)
 
     async def send_eof(self) -> None:
         """See `Transport`. TLS has no half of its own to close; there the client is left to close first."""

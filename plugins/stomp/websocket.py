@@ -6,6 +6,7 @@ the server sends are messages of one frame each: of the kind that the client's f
 where a body is not UTF-8. Source: RFC 6455; the practice of STOMP servers and browser libraries.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 
 import trio
@@ -24,6 +25,8 @@ from wsproto.events import (
 )
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import RemoteProtocolError
+
+from daemon.connections.shell import send_in_parts
 
 SUBPROTOCOLS = ("v12.stomp", "v11.stomp", "v10.stomp")
 RECEIVE_BYTES = 65_536
@@ -129,7 +132,7 @@ class WebSocketTransport:
         """None of it: an answer to a ping may be under way."""
         return pieces
 
-    async def send_pieces(self, pieces: list[bytes]) -> None:
+    async def send_pieces(self, pieces: list[bytes], taken: Callable[[], object]) -> None:
         """Send each frame as one message: some clients read only the first of several.
 
         A heart-beat that stands alone is one, too.
@@ -139,7 +142,7 @@ class WebSocketTransport:
             if piece.endswith(b"\0") or at == len(pieces):
                 frames.append(b"".join(pieces[begun:at]))
                 begun = at
-        await self._send(*map(self._message, frames))
+        await self._send(*map(self._message, frames), taken=taken)
 
     def _message(self, data: bytes) -> TextMessage | BytesMessage:
         if self._text:
@@ -155,9 +158,9 @@ class WebSocketTransport:
         if self._is_open:
             await self._send(CloseConnection(code, reason))
 
-    async def _send(self, *events: Event) -> None:
+    async def _send(self, *events: Event, taken: Callable[[], object] = lambda: None) -> None:
         if self._ended and not isinstance(events[0], CloseConnection):
             raise trio.BrokenResourceError("the WebSocket is closed")
         # The reader answers pings while the writer sends messages.
         async with self._sending:
-            await self._stream.send_all(b"".join(map(self._websocket.send, events)))
+            await send_in_parts(self._stream, b"".join(map(self._websocket.send, events)), taken)

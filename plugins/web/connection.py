@@ -23,6 +23,7 @@ from hypercorn.protocol.h11 import H2CProtocolRequiredError, H2ProtocolAssumedEr
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
 
+from daemon.connections.shell import send_in_parts
 from daemon.frontend import Site
 from plugins.web.http2 import Http2
 
@@ -35,8 +36,6 @@ REQUESTS_MAX: Final = 50
 """At a time on one connection of HTTP/2, with those whose streams the client has closed."""
 
 RECEIVE_BYTES: Final = 65_536
-PIECE_BYTES: Final = 16_384
-"""What a client has to take within `send_timeout_s`, so that one stays that reads slowly, and steadily."""
 
 
 class WebConnection:
@@ -142,13 +141,14 @@ class WebConnection:
                 raise
 
     async def _send_all(self, data: bytes) -> None:
-        view = memoryview(data)
-        for at in range(0, len(data), PIECE_BYTES):
-            with trio.move_on_after(self._site.limits.send_timeout_s) as patience:
-                await self._stream.send_all(view[at : at + PIECE_BYTES])
-            if patience.cancelled_caught:
-                self._lose_slow()
-                return
+        with trio.move_on_after(self._site.limits.send_timeout_s) as patience:
+
+            def taken() -> None:
+                patience.deadline = trio.current_time() + self._site.limits.send_timeout_s
+
+            await send_in_parts(self._stream, data, taken)
+        if patience.cancelled_caught:
+            self._lose_slow()
 
     def _lose_slow(self) -> None:
         _log.info("%s: does not read", self._remote)

@@ -7,9 +7,11 @@ import pytest
 import trio
 import trio.testing
 
+from daemon.connections.transport import SEND_BYTES
 from daemon.frontend import Limits
 from routing.quotas import Quotas
 from tests.support.full_disk import no_file_beyond
+from tests.support.patience import pass_time
 from tests.support.site import BrokerSite, running_site
 from tests.support.smqp_peer import connected, frame, publish
 
@@ -90,6 +92,25 @@ async def test_a_client_that_does_not_read_is_dropped_and_slows_nobody(
         await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(trio.BrokenResourceError):
             await slow.send(frame("PING"))
+
+
+async def test_a_client_that_reads_slowly_is_sent_a_message_of_any_size(
+    site: BrokerSite, clock: trio.testing.MockClock
+) -> None:
+    body = b"x" * 1_000_000
+    async with (
+        connected(site, "bob/desk", pair=trio.testing.lockstep_stream_pair) as slow,
+        connected(site, "ada/desk") as ada,
+    ):
+        await slow.send(frame("SUBSCRIBE t"))
+        assert await slow.line() == ("OK SUBSCRIBE", {})
+        await ada.send(publish("t", 1, body=body))
+        assert (await ada.line())[0] == "OK PUBLISH"
+        while (message := slow.reader.take()) is None:
+            await pass_time(clock, 50)
+            slow.reader.feed(bytes(await slow.stream.receive_some(SEND_BYTES)))
+        assert message.sections[0].body == body
+        assert trio.current_time() > 600
 
 
 @pytest.mark.parametrize("quota", [Quotas(publish_rate_per_s_max=10.0, publish_burst_max=1), None])
