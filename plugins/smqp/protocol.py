@@ -240,7 +240,7 @@ def _login(frame: Frame) -> Login:
     return Login(
         account_name(account),
         channel_name(channel) if slash else DEFAULT_CHANNEL,
-        password.lstrip(" "),
+        password,
         request=attributes.end(),
     )
 

@@ -39,7 +39,7 @@ def read(start_line: str, *lines: str) -> Any:
     [
         (["PASS ada/desk secret"], Login("ada", "desk", "secret")),
         (["PASSWORD ada secret"], Login("ada", "default", "secret")),
-        (["PASS  ada   two words "], Login("ada", "default", "two words ")),
+        (["PASS  ada   two words "], Login("ada", "default", "  two words ")),
         (["SUBSCRIBE t"], Subscribe("t", SubscribeOptions())),
         (
             ["SUBSCRIBE t", "Credit: 5", "Accept: one", "Durable: NO", "Ordered: YES", "Lock: 2.5"],
@@ -163,7 +163,7 @@ def test_a_login_that_would_be_read_as_another_is_refused(account: str, channel:
 
 def test_a_login_is_read_as_it_was_written() -> None:
     assert read("PASS " + write_login("ada", "two words ", "desk")) == Login("ada", "desk", "two words ")
-    assert read("PASS " + write_login("ada", "secret", None)) == Login("ada", "default", "secret")
+    assert read("PASS " + write_login("ada", " secret", None)) == Login("ada", "default", " secret")
 
 
 def test_publish_carries_all_header_lines_as_the_message() -> None:
