@@ -34,6 +34,7 @@ _HASH_DIGITS: Final = 16
 
 _PORT = r"(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})"
 SERVER_PATTERN: Final = rf"(?:[a-z0-9](?:[a-z0-9._-]{{0,251}}[a-z0-9])?|\[[0-9a-f:.]{{2,45}}\])(?::{_PORT})?"
+ADDRESS_CHARACTERS_MAX: Final = 400
 SERVER_CHARACTERS_MAX: Final = 259  # 253 of the host, and the port
 ACCOUNT_PATTERN: Final = r"[A-Za-z0-9._+-]{1,64}"
 CHANNEL_PATTERN: Final = r"[A-Za-z0-9._-]{1,64}"
@@ -164,16 +165,20 @@ def make_address(account: str, channel: str, server: str) -> str:
 @lru_cache(maxsize=4096)
 def parse_address(text: str) -> Address:
     """Take `account:channel@server` apart. Raises HeaderRefusal."""
-    match = _address(text) if len(text) <= 400 else None
+    match = _address(text) if len(text) <= ADDRESS_CHARACTERS_MAX else None
     if match is None:
         raise HeaderRefusal("Account", text, "an address (account:channel@server)")
     return Address(*match.groups())
 
 
-@lru_cache(maxsize=4096)
 def is_system_topic(topic: str) -> bool:
     """Whether the topic is some login's own: `account:channel@server`."""
-    return "@" in topic and not topic.startswith(DEAD_LETTER_PREFIX) and _address(topic) is not None
+    return "@" in topic and len(topic) <= ADDRESS_CHARACTERS_MAX and _is_system_topic(topic)
+
+
+@lru_cache(maxsize=4096)
+def _is_system_topic(topic: str) -> bool:
+    return not topic.startswith(DEAD_LETTER_PREFIX) and _address(topic) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -33,6 +33,9 @@ from routing.patterns import check_pattern, is_pattern
 DestinationKind = Literal["topic", "queue", "plain", "temporary", "reply"]
 
 CHANNELS_MAX: Final = 64
+REMEMBERED_CHARACTERS_MAX: Final = 300
+"""A destination is remembered that is no longer, and names one topic: anybody who logs in may name any."""
+
 REPLY_PREFIX: Final = "/reply-queue/"
 TEMPORARY_PREFIXES: Final = ("/temp-queue/", "/temp-topic/")
 _PREFIXES: Final[dict[str, tuple[DestinationKind, str]]] = {
@@ -105,7 +108,6 @@ class Destination(msgspec.Struct, frozen=True):
         return f"{self.prefix}{self.queue}/{channel}" if channel else self.prefix + self.queue
 
 
-@lru_cache(maxsize=4096)
 def parse_destination(text: str, slashes: bool = False, cloud: bool = False) -> Destination:
     """Understand a destination. Raises Refusal (bad-topic).
 
@@ -113,6 +115,17 @@ def parse_destination(text: str, slashes: bool = False, cloud: bool = False) -> 
         slashes: they separate levels of a topic, too.
         cloud: the destinations of the cloud queue, see the module.
     """
+    if len(text) > REMEMBERED_CHARACTERS_MAX or "," in text:
+        return _parse(text, slashes, cloud)
+    return _parse_remembered(text, slashes, cloud)
+
+
+@lru_cache(maxsize=4096)
+def _parse_remembered(text: str, slashes: bool, cloud: bool) -> Destination:
+    return _parse(text, slashes, cloud)
+
+
+def _parse(text: str, slashes: bool, cloud: bool) -> Destination:
     if "?consumer." in text:
         raise Refusal(Refusal.BAD_TOPIC, f"{text[:300]!r}: options in a destination are not supported")
     if not text.startswith("/"):

@@ -19,6 +19,7 @@ from routing.names import (
     parse_smuid,
     server_name,
 )
+from tests.support.remembered import bytes_kept
 
 
 @pytest.mark.parametrize(
@@ -128,3 +129,7 @@ def test_dead_letters_of_two_long_topics_are_apart() -> None:
 
 def test_dead_letters_of_a_system_topic_are_none() -> None:
     assert not is_system_topic(dead_letter_topic("ada:desk@smqp.example"))
+
+
+def test_what_can_be_no_topic_is_not_remembered() -> None:
+    assert bytes_kept(lambda number: is_system_topic(f"{number:04d}@" + "x" * 10_000)) < 100_000

@@ -20,6 +20,9 @@ from routing.errors import Refusal
 from routing.message import Message
 from routing.names import account_name, parse_address
 
+REMEMBERED_CHARACTERS_MAX: Final = 300
+"""Of a JID, which may have 3,071 bytes, and be anybody's."""
+
 _NOT_IN_CHANNELS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -48,13 +51,21 @@ def read_jid(text: str, known: Container[str] = ()) -> str:
         return ""
 
 
-@lru_cache(maxsize=16_384)
 def channel_of(jid: str) -> str:
     """The channel of a full JID: 64 characters at most.
 
     >>> channel_of("workerbee237@shakespeare.lit/foo")
     'workerbee237-foo.bdf35abb9ccc0e9bf1f4bf61'
     """
+    return _remembered_channel_of(jid) if len(jid) <= REMEMBERED_CHARACTERS_MAX else _channel_of(jid)
+
+
+@lru_cache(maxsize=16_384)
+def _remembered_channel_of(jid: str) -> str:
+    return _channel_of(jid)
+
+
+def _channel_of(jid: str) -> str:
     readable = _NOT_IN_CHANNELS.sub("_", f"{local_of(jid) or bare_of(jid)}-{jid.partition('/')[2]}")[:36]
     return f"{readable.strip('-')}.{hashlib.sha256(jid.encode()).hexdigest()[:24]}"
 
@@ -84,10 +95,14 @@ class AccountRules:
         # ASCII: else an i also stands for a dotless one, which is a letter of somebody else's name
         flags = re.IGNORECASE | re.ASCII
         self._rules = [(re.compile(_expression(rule).lower(), flags), rule.account) for rule in rules]
-        self.account_of = lru_cache(maxsize=16_384)(self._account_of)
+        self._remembered_account_of = lru_cache(maxsize=16_384)(self._account_of)
+
+    def account_of(self, bare_jid: str) -> str | None:
+        """The account of a bare JID, or None. A name that cannot be an account's is none either."""
+        is_short = len(bare_jid) <= REMEMBERED_CHARACTERS_MAX
+        return self._remembered_account_of(bare_jid) if is_short else self._account_of(bare_jid)
 
     def _account_of(self, bare_jid: str) -> str | None:
-        """The account of a bare JID, or None. A name that cannot be an account's is none either."""
         for pattern, account in self._rules:
             if pattern.fullmatch(bare_jid):
                 name = account.replace(LOCAL_PART, local_of(bare_jid))

@@ -2,6 +2,7 @@ import pytest
 
 from plugins.stomp.destinations import parse_destination
 from routing.errors import Refusal
+from tests.support.remembered import bytes_kept
 
 
 @pytest.mark.parametrize(
@@ -78,3 +79,19 @@ def test_what_is_no_destination_is_refused(text: str) -> None:
 def test_several_channels_are_no_one_topic() -> None:
     with pytest.raises(Refusal, match="not one destination"):
         _ = parse_destination("/queue/orders/eu,us").topic
+
+
+def test_what_names_much_is_not_remembered() -> None:
+    def many_channels(number: int) -> None:
+        channels = ",".join(f"{number:04d}{channel:03d}" + "c" * 57 for channel in range(64))
+        parse_destination(f"/queue/{'q' * 180}/{channels}")
+
+    def few_characters(number: int) -> None:
+        parse_destination(f"/queue/q{number}/" + ",".join(f"{channel}" for channel in range(64)))
+
+    def refused(number: int) -> None:
+        with pytest.raises(Refusal):
+            parse_destination(f"{number:04d}@" + "q" * 10_000, cloud=True)
+
+    for call in (many_channels, few_characters, refused):
+        assert bytes_kept(call, times=400) < 2_500_000  # what is kept of topics, of which each is short

@@ -13,6 +13,7 @@ from plugins.xmpp.plugin import plugin, read_secret
 from plugins.xmpp.settings import JidRule, XmppSettings
 from routing.names import channel_name
 from tests.support.patience import PATIENCE_S
+from tests.support.remembered import bytes_kept
 from tests.support.site import running_site
 from tests.support.xmpp import COMPONENT_NAME, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, error_of
@@ -52,6 +53,15 @@ def test_the_first_rule_that_fits_says_the_account(jid: str, account: str | None
 def test_every_full_jid_has_a_channel_of_its_own(jid: str) -> None:
     assert channel_name(channel_of(jid)) == channel_of(jid)
     assert channel_of(jid) != channel_of(jid + "x")
+
+
+def test_long_jids_are_not_remembered() -> None:
+    def hear_of(number: int) -> None:
+        jid = f"{number:04d}{'x' * 1_000}@example.org"
+        RULES.account_of(jid)
+        channel_of(f"{jid}/{'r' * 1_000}")
+
+    assert bytes_kept(hear_of) < 100_000
 
 
 @pytest.mark.parametrize("rule", [{}, {"jid": "a@b", "domain": "b"}])
