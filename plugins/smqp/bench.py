@@ -1,10 +1,13 @@
 """`smqpd bench`: how fast a site takes messages and hands them on, on a topic of its own.
 
-Each publisher keeps `window` messages on their way, each with the time at which it was published.
-Publishers and subscribers are in this process, so their clocks are one.
+Each publisher keeps `window` messages on their way, each with the run that it is of and the time at which it
+was published. Publishers and subscribers are in this process, so their clocks are one. On a topic that others
+use, too, only messages of the run count; what is for all is passed over, and what is for one is left alone.
 """
 
 import math
+import secrets
+import struct
 import time
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -13,15 +16,17 @@ import msgspec
 import trio
 
 from daemon.frontend import SubscribeOptions
+from daemon.terminal.failure import Failure
 from daemon.terminal.figures import bytes_shown
-from plugins.smqp.client import Client, Publication
+from plugins.smqp.client import Client, Publication, SubscriptionEnded
 from plugins.smqp.connection import ConnectionLost
+from plugins.smqp.incoming import Delivery
 from plugins.smqp.profile import Profile
 from routing.errors import Refusal
 from routing.message import DeliveryMode, Message, Section
 
-STAMP_BYTES: Final = 16
-"""Of each body: when it was published, in nanoseconds."""
+_STAMP: Final = struct.Struct(">8sQ")
+"""What each body begins with: the run, and when since its beginning it was published, in nanoseconds."""
 
 SILENCE_S: Final = 30.0
 """Without a message after which no more are waited for."""
@@ -71,20 +76,43 @@ class BenchResult(msgspec.Struct, frozen=True, kw_only=True):
 class _Measuring:
     def __init__(self, plan: BenchPlan) -> None:
         self.plan = plan
+        self.run = secrets.token_bytes(8)
+        self.zero_ns = time.perf_counter_ns()
         self.publish_s: list[float] = []
         self.deliver_s: list[float] = []
         self.began = self.published_at = self.delivered_at = 0.0
 
+    def channel(self, role: str, number: int) -> str:
+        """A login's, which is of no other run."""
+        return f"bench-{self.run.hex()}-{role}-{number}"
+
+    def stamp(self) -> bytes:
+        """For a body that is published now."""
+        return _STAMP.pack(self.run, time.perf_counter_ns() - self.zero_ns)
+
+    def published_ns(self, delivery: Delivery) -> int | None:
+        """When it was, as `time.perf_counter_ns` has it; None for a message that is not of this run."""
+        body = delivery.message.sections[0].body if delivery.message.sections else b""
+        if len(body) < _STAMP.size:
+            return None
+        run, since_ns = _STAMP.unpack_from(body)
+        return self.zero_ns + since_ns if run == self.run else None
+
 
 async def bench(profile: Profile, plan: BenchPlan) -> BenchResult:
-    """Run it. Raises Refusal, ConnectionLost."""
+    """Run it. Raises Failure, Refusal, ConnectionLost."""
     try:
         return await _bench(profile, plan)
     except BaseExceptionGroup as group:  # what one connection met, mostly all do
-        met = next((each for each in _leaves(group) if isinstance(each, Refusal | ConnectionLost)), None)
+        met = next((each for each in _leaves(group) if isinstance(each, _MET)), None)
         if met is None:
             raise
+        if isinstance(met, SubscriptionEnded):
+            met = Failure(f"{met} meanwhile")
         raise met from None
+
+
+_MET: Final = (Refusal, ConnectionLost, SubscriptionEnded, Failure)
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
@@ -117,7 +145,7 @@ async def _bench(profile: Profile, plan: BenchPlan) -> BenchResult:
 
 
 async def _publish(profile: Profile, seen: _Measuring, number: int, messages: int) -> None:
-    plan, filling = seen.plan, bytes(max(seen.plan.size - STAMP_BYTES, 0))
+    plan, filling = seen.plan, bytes(max(seen.plan.size - _STAMP.size, 0))
     room = trio.CapacityLimiter(plan.window)
 
     async def answered(publication: Publication, at: float) -> None:
@@ -125,19 +153,18 @@ async def _publish(profile: Profile, seen: _Measuring, number: int, messages: in
         seen.publish_s.append(time.perf_counter() - at)
         room.release_on_behalf_of(publication)
 
-    async with profile.connect(f"bench-publisher-{number}") as client, trio.open_nursery() as waiting:
+    async with profile.connect(seen.channel("publisher", number)) as client, trio.open_nursery() as waiting:
         for _ in range(messages):
-            at = time.perf_counter_ns()
-            body = b"%0*d" % (STAMP_BYTES, at) + filling
+            at = time.perf_counter()
             message = Message(
-                sections=(Section("application/octet-stream", body),),
+                sections=(Section("application/octet-stream", seen.stamp() + filling),),
                 guarantee=plan.guarantee,
                 delivery=plan.mode,
             )
             publication = await client.publish_soon(plan.topic, message)
             if plan.guarantee:
                 await room.acquire_on_behalf_of(publication)
-                waiting.start_soon(answered, publication, at / 1e9)
+                waiting.start_soon(answered, publication, at)
 
 
 async def _subscribe(
@@ -148,7 +175,7 @@ async def _subscribe(
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     options = SubscribeOptions(credit=1_000, durable=False, acknowledges_all=False)
-    async with profile.connect(f"bench-subscriber-{number}") as client:
+    async with profile.connect(seen.channel("subscriber", number)) as client:
         await client.subscribe(seen.plan.topic, options)
         task_status.started()
         while len(seen.deliver_s) < expected:
@@ -157,11 +184,21 @@ async def _subscribe(
 
 async def _take(client: Client, seen: _Measuring) -> None:
     taken = await client.take()
-    now = time.perf_counter()
+    now_ns = time.perf_counter_ns()
+    theirs: list[Delivery] = []
     for delivery in taken:
-        sent_ns = int(delivery.message.sections[0].body[:STAMP_BYTES])
-        seen.deliver_s.append(now - sent_ns / 1e9)
-    seen.delivered_at = now
+        published_ns = seen.published_ns(delivery)
+        if published_ns is not None:
+            seen.deliver_s.append((now_ns - published_ns) / 1e9)
+            seen.delivered_at = now_ns / 1e9
+        elif "ONE" in (seen.plan.mode, delivery.message.delivery):
+            theirs.append(delivery)
+    if theirs:
+        await client.give_back(theirs, outcome="released")
+        text = (
+            f"others have messages for one subscriber on {seen.plan.topic}, which are not to be lost to them"
+        )
+        raise Failure(f"{text}; leave --topic out, or give one of your own")
     if guaranteed := [delivery for delivery in taken if delivery.number]:
         await client.commit(guaranteed)
 

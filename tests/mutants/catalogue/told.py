@@ -99,4 +99,11 @@ MUTATIONS = [
         new="        results.failed(number, error)\n        raise\n    if",
         tests=("tests/plugins/smqp/test_pub.py::test_a_refused_line_is_named_and_so_is_all_that_is_stored",),
     ),
+    Mutation(
+        name="bench counts what is of another run",
+        file="plugins/smqp/bench.py",
+        old="return self.zero_ns + since_ns if run == self.run else None",
+        new="return self.zero_ns + since_ns",
+        tests=("tests/plugins/smqp/test_bench.py::test_two_runs_on_one_topic_count_each_their_own",),
+    ),
 ]
