@@ -11,7 +11,7 @@ run               the daemon, in the foreground
 config            looks at a configuration before a daemon does
 status            how a running site does; `reload`
 top               the same, again and again
-check             for monitoring
+check             for monitoring; `monitoring`: how a check ends
 account           who may log in; `account_changing`, `account_quotas`, `account_token`
 sessions          who is logged in, and an end to it
 topics            what topics hold, and what is done to them

@@ -8,21 +8,19 @@ import ctypes
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, ParamSpec, TypeVar, get_args
+from typing import Annotated, Final
 
-import msgspec
 import typer
-from typer.core import TyperGroup
 
 from daemon.certificates.expiry import Expiry
 from daemon.certificates.files import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, REVOCATION_FILE
 from daemon.cli.asking import decoded, line
 from daemon.cli.completing import complete_topic
+from daemon.cli.monitoring import Checks, Level, Measured, conclude, monitored
 from daemon.cli.options import (
     DEFAULT_CONFIG,
     CheckedConfigOption,
@@ -36,131 +34,19 @@ from daemon.control.operators import AskOverview, AskTopic
 from daemon.operating.federation import LinkStatus
 from daemon.operating.overview import Overview
 from daemon.operating.topics import TopicStatus
-from daemon.settings import ConfigError, Settings
+from daemon.settings import Settings
 from daemon.site.examination import examine
-from daemon.terminal.failure import UNREACHABLE, Failure, forbidden
+from daemon.terminal.failure import Failure, forbidden
 from daemon.terminal.figures import bytes_shown, counted, duration_shown
 from daemon.terminal.output import JsonOption
-from daemon.terminal.printable import printable
-from routing.errors import Refusal
 from routing.names import check_topic, dead_letter_topic
-
-Level = Literal["OK", "WARNING", "CRITICAL", "UNKNOWN"]
-LEVELS: Final[tuple[Level, ...]] = get_args(Level)
-"""Each at the place of its exit code."""
 
 UNSYNCHRONISED: Final = 5
 """What adjtimex(2) returns where nothing keeps the clock in step: TIME_ERROR."""
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class Checks(TyperGroup):
-    """What is typed wrongly is UNKNOWN to who monitors, and not CRITICAL."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """See `click.Command`."""
-        try:
-            return super().invoke(ctx)
-        except typer.TyperException as error:
-            error.exit_code = LEVELS.index("UNKNOWN")
-            raise
-
-
 app = typer.Typer(
     cls=Checks, no_args_is_help=True, help="Checks for monitoring: one line, and 0, 1, 2 or 3 at the end."
 )
-
-
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """A value, with the bounds at and above which it is a warning, or critical; below where `falls`."""
-
-    label: str
-    value: float
-    unit: str = ""
-    warning: float | None = None
-    critical: float | None = None
-    falls: bool = False
-
-    @property
-    def level(self) -> Level:
-        """What its bounds say."""
-        for level, bound in (("CRITICAL", self.critical), ("WARNING", self.warning)):
-            if bound is not None and (self.value <= bound if self.falls else self.value >= bound):
-                return level  # type: ignore[return-value] # one of the two
-        return "OK"
-
-    def __str__(self) -> str:
-        bounds = ";".join(
-            "" if bound is None else self._range(bound) for bound in (self.warning, self.critical)
-        )
-        return f"'{self.label}'={_number(self.value)}{self.unit};{bounds};0".replace(";;;0", "")
-
-    def _range(self, bound: float) -> str:
-        """That which is outside of it alerts."""
-        return f"{_number(bound)}:" if self.falls else _number(bound)
-
-
-class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """What `--json` prints."""
-
-    level: Level
-    text: str
-    measured: tuple[Measured, ...] = ()
-
-
-def _number(value: float) -> str:
-    return f"{value:.3f}".rstrip("0").rstrip(".")
-
-
-def _worst(levels: Iterable[Level]) -> Level:
-    return max(levels, key=LEVELS.index, default="OK")
-
-
-def _conclude(
-    as_json: bool,
-    problems: list[tuple[Level, str]],
-    good: str,
-    measured: Iterable[Measured] = (),
-    named_before: Collection[str] = (),
-) -> None:
-    """Print what was found, the worst first, and exit.
-
-    `named_before`: labels of what was measured and is among `problems` in words.
-    """
-    values = tuple(measured)
-    level = _worst([found for found, _ in problems] + [value.level for value in values])
-    named = sorted(problems, key=lambda each: -LEVELS.index(each[0]))
-    over = [
-        f"{value.label} is {_number(value.value)}{value.unit}"
-        for value in values
-        if value.level != "OK" and value.label not in named_before
-    ]
-    text = printable("; ".join([*(text for _, text in named), *over]) or good)
-    if as_json:
-        typer.echo(msgspec.json.encode(Checked(level=level, text=text, measured=values)))
-    else:
-        data = " ".join(map(str, values))
-        typer.echo(f"SMQPD {level} - {text.replace('|', '/')}" + (f" | {data}" if data else ""))
-    raise typer.Exit(LEVELS.index(level))
-
-
-def _check(command: Callable[P, None]) -> Callable[P, None]:
-    """A site that does not run is CRITICAL; what cannot be found out is UNKNOWN."""
-
-    @wraps(command)
-    def checked(*args: P.args, **options: P.kwargs) -> None:
-        as_json = bool(options.get("as_json"))
-        try:
-            command(*args, **options)
-        except Failure as failure:
-            level: Level = "CRITICAL" if failure.exit_code == UNREACHABLE else "UNKNOWN"
-            _conclude(as_json, [(level, str(failure))], "")
-        except (ConfigError, Refusal) as error:
-            _conclude(as_json, [("UNKNOWN", str(error))], "")
-
-    return checked
 
 
 PatienceOption = Annotated[
@@ -182,7 +68,7 @@ CriticalOption = Annotated[float | None, typer.Option("--critical", "-c", metava
 
 
 @app.command()
-@_check
+@monitored
 def site(
     timeout: PatienceOption = DEFAULT_TIMEOUT_S,
     config: CheckedConfigOption = DEFAULT_CONFIG,
@@ -212,11 +98,11 @@ def site(
         Measured(label="memory", value=found.memory_bytes, unit="B"),
         Measured(label="errors", value=found.errors, unit="c"),
     ]
-    _conclude(as_json, problems, good, values)
+    conclude(as_json, problems, good, values)
 
 
 @app.command()
-@_check
+@monitored
 def links(
     peer: Annotated[
         list[str] | None, typer.Option("--peer", metavar="NAME", help="Only this one. Repeatable.")
@@ -252,11 +138,11 @@ def links(
         if link.lag_s is not None:
             values.append(Measured(label=f"{link.peer} lag", value=link.lag_s, unit="s"))
     good = f"{counted(len(wanted), 'link')} up" if wanted else "this site has no peers"
-    _conclude(as_json, problems, good, values)
+    conclude(as_json, problems, good, values)
 
 
 @app.command()
-@_check
+@monitored
 def topic(
     name: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)],
     warning: WarningOption = None,
@@ -297,7 +183,7 @@ def topic(
     ]
     oldest = "" if oldest_s is None else f", the oldest {duration_shown(oldest_s)} old"
     good = f"{name} holds {counted(held, 'message')}{oldest}"
-    _conclude(as_json, problems, f"nothing is known of {name}" if found is None else good, values)
+    conclude(as_json, problems, f"nothing is known of {name}" if found is None else good, values)
 
 
 def _asked_topic(state: Path, name: str, timeout: float) -> TopicStatus | None:
@@ -312,7 +198,7 @@ def _dead_letters(state: Path, name: str, timeout: float) -> int:
 
 
 @app.command()
-@_check
+@monitored
 def store(
     warning: Annotated[
         float, typer.Option("--warning", "-w", metavar="PERCENT", help="So little free disk, or less.")
@@ -349,11 +235,11 @@ def store(
     good = (
         f"the store has {bytes_shown(found.store_bytes)}, the disk {bytes_shown(found.disk_free_bytes)} free"
     )
-    _conclude(as_json, problems, good, [free, Measured(label="store", value=found.store_bytes, unit="B")])
+    conclude(as_json, problems, good, [free, Measured(label="store", value=found.store_bytes, unit="B")])
 
 
 @app.command()
-@_check
+@monitored
 def certificates(
     warning: Annotated[
         float, typer.Option("--warning", "-w", metavar="DAYS", help="So soon, or sooner.")
@@ -394,7 +280,7 @@ def certificates(
             problems.append(("CRITICAL" if expiry.is_invalid(now) else one.level, words))
             named.append(label)
     first = f"; the first ends in {values[0].value:.0f} days" if values else ""
-    _conclude(as_json, problems, f"{_listed(expiries)}{first}", values, named)
+    conclude(as_json, problems, f"{_listed(expiries)}{first}", values, named)
 
 
 def _listed(expiries: Collection[Expiry]) -> str:
@@ -429,7 +315,7 @@ def _refuse_stranger(settings: Settings) -> None:
 
 
 @app.command()
-@_check
+@monitored
 def clock(
     warning: Annotated[
         float, typer.Option("--warning", "-w", metavar="SECONDS", help="It was set by so much.")
@@ -449,7 +335,7 @@ def clock(
     if kept is False:
         problems.append(("WARNING", "nothing keeps the clock in step (NTP)"))
     step = Measured(label="step", value=abs(set_by_s), unit="s", warning=warning, critical=critical)
-    _conclude(as_json, problems, f"it was set by {set_by_s:.1f} s since the site started", [step])
+    conclude(as_json, problems, f"it was set by {set_by_s:.1f} s since the site started", [step])
 
 
 def _clock_is_kept() -> bool | None:
