@@ -113,7 +113,8 @@ async def test_a_backup_is_restored_over_the_site_that_runs(site: SiteProcess, t
 
 async def test_the_wrong_topic_is_purged(site: SiteProcess) -> None:
     async with daemon(site.config) as running, site.eve() as eve:
-        await eve.publish("orders.new", message(b"x", delivery="ONE"))
+        for body in (b"x", b"y"):
+            await eve.publish("orders.new", message(body, delivery="ONE"))
         await site.printed("topic", "purge", "orders.new", "--yes")
         said = guide("the wrong topic purged")[0].replace("root", "...")
         assert shows(running.log, said)
