@@ -106,6 +106,11 @@ class Client:
         self._ended: deque[SubscriptionEnded] = deque()
         self._arrived = trio.lowlevel.ParkingLot()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether a subscription has ended of which `take` has still to tell."""
+        return bool(self._ended)
+
     # -- publishing -------------------------------------------------------------------------------
 
     async def publish(self, topic: str, message: Message) -> str:

@@ -108,15 +108,16 @@ class _Receiving:
                 self._uncertain -= {delivery.message.smuid for delivery in again}
                 deliveries = [delivery for delivery in deliveries if delivery not in again]
             batch = deliveries if self._left is None else deliveries[: self._left]
-            held = await _received(client, batch)
+            with passing_over_lost():
+                await client.received([delivery for delivery in batch if not delivery.received])
             if self._left is not None:
-                wanted = self._left - len(held)
-                if wanted < credit:  # before the commit, so that no message comes that is not wanted
-                    credit = wanted
-                    await self._subscribe(client, credit)
+                # before the commit, so that no message comes that is not wanted
+                credit = await self._change_credit(client, credit, min(credit, self._left - len(batch)))
                 with passing_over_lost():
                     await client.give_back(deliveries[len(batch) :], outcome="released")
-            await self._finish(client, held)
+            await self._finish(client, batch)
+            # more is to come again where some of these were withdrawn
+            credit = await self._change_credit(client, credit, max(credit, self._credit()))
             self._heard()
 
     async def wait_to_connect_again(self, lost: ConnectionLost) -> None:
@@ -161,23 +162,24 @@ class _Receiving:
         except HeaderRefusal as refusal:  # an option is beyond what this site allows
             raise Failure(refusal.text, USAGE) from None
 
-    async def _finish(self, client: Client, held: list[Delivery]) -> None:
-        for start in range(0, len(held), BATCH_MAX):
-            some = held[start : start + BATCH_MAX]
+    async def _change_credit(self, client: Client, credit: int, wanted: int) -> int:
+        """What it is now. Where a subscription has ended this takes none back from who has it now."""
+        if wanted == credit or client.has_ended:
+            return credit
+        await self._subscribe(client, wanted)
+        return wanted
+
+    async def _finish(self, client: Client, received: list[Delivery]) -> None:
+        """Write and commit what is not withdrawn by the time that its turn comes."""
+        for start in range(0, len(received), BATCH_MAX):
+            batch = received[start : start + BATCH_MAX]
+            some = [delivery for delivery in batch if delivery.withdrawn is None]
             _write(b"".join(_formatted(delivery, self._wish.format) for delivery in some))
             if self._left is not None:
                 self._left -= len(some)
             self._uncertain = {delivery.message.smuid for delivery in some if delivery.number}
             await _commit(client, some)
             self._uncertain.clear()
-
-
-async def _received(client: Client, deliveries: list[Delivery]) -> list[Delivery]:
-    """Say RECEIVED; those that are held by it, and go to nobody else."""
-    held = [delivery for delivery in deliveries if delivery.withdrawn is None]
-    with passing_over_lost():
-        await client.received([delivery for delivery in held if not delivery.received])
-    return [delivery for delivery in held if delivery.withdrawn is None]  # which is told before the answer
 
 
 async def _commit(client: Client, written: list[Delivery]) -> None:

@@ -84,12 +84,22 @@ MUTATIONS = [
         ),
     ),
     Mutation(
-        name="sub writes what is withdrawn before it was received",
+        name="sub writes what is withdrawn before its turn has come",
         file="plugins/smqp/sub.py",
-        old="return [delivery for delivery in held if delivery.withdrawn is None]",
-        new="return held",
+        old="some = [delivery for delivery in batch if delivery.withdrawn is None]",
+        new="some = batch",
         tests=(
             "tests/plugins/smqp/test_sub.py::test_what_is_withdrawn_before_it_is_written_is_not_written_and_does_not_count",
+            "tests/plugins/smqp/test_sub.py::test_what_is_withdrawn_while_what_came_with_it_is_committed_is_not_written",
+        ),
+    ),
+    Mutation(
+        name="sub takes back a subscription that another has meanwhile",
+        file="plugins/smqp/sub.py",
+        old="if wanted == credit or client.has_ended:",
+        new="if wanted == credit:",
+        tests=(
+            "tests/plugins/smqp/test_sub.py::test_a_subscription_that_another_has_meanwhile_is_not_taken_back",
         ),
     ),
     Mutation(

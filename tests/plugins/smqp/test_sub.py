@@ -18,7 +18,7 @@ from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.sub import Wish, receive
 from routing.errors import Refusal
 from routing.message import Message, Section
-from tests.support.patience import pass_time
+from tests.support.patience import pass_time, until
 from tests.support.site import PASSWORD, BrokerSite, running_site
 from tests.support.smqp_peer import serve_connection
 
@@ -103,10 +103,11 @@ async def output(
 async def publish(site: BrokerSite, nursery: trio.Nursery) -> Any:
     publisher = Server(site, nursery)
 
-    async def publish(text: bytes) -> None:
+    async def publish(text: bytes) -> str:
         async with publisher.connect("pub") as client:
             sections = (Section("text/plain", text),)
-            await client.publish("t", Message(sections=sections, delivery="ONE"))
+            smuid: str = await client.publish("t", Message(sections=sections, delivery="ONE"))
+            return smuid
 
     return publish
 
@@ -190,6 +191,87 @@ async def test_what_is_withdrawn_before_it_is_written_is_not_written_and_does_no
             await publish(text)
     assert output.written == b"two\nthree\n"
     assert output.said.getvalue() == ""
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, do: Callable[[], Any]) -> list[int]:
+    """This is done before a credit of none is sent, at the first time; each credit that is sent."""
+    credits: list[int] = []
+    subscribe = Client.subscribe
+
+    async def subscribe_later(client: Any, topic: str, options: Any) -> None:
+        if options.credit == 0 and 0 not in credits:
+            await do()
+            await trio.testing.wait_all_tasks_blocked()
+        credits.append(options.credit)
+        await subscribe(client, topic, options)
+
+    monkeypatch.setattr(Client, "subscribe", subscribe_later)
+    return credits
+
+
+async def test_what_is_withdrawn_after_it_was_received_is_not_written_and_another_is_asked_for(
+    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: Any
+) -> None:
+    removed = await publish(b"one")
+
+    async def remove() -> None:
+        async with server.other().connect("operator") as operator:
+            await operator.remove("t", removed)
+
+    credits = meanwhile(monkeypatch, remove)
+    async with trio.open_nursery() as receiving:
+        receiving.start_soon(receive, server, "desk", wish(1))
+        await until(lambda: 0 in credits, credits)
+        await publish(b"two")
+    assert output.written == b"two\n"
+    assert output.said.getvalue() == ""
+    assert credits == [1, 0, 1, 0]
+
+
+async def test_what_is_withdrawn_while_what_came_with_it_is_committed_is_not_written(
+    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("plugins.smqp.sub.BATCH_MAX", 1)
+    removed = [await publish(text) for text in (b"one", b"two", b"three")][1]
+    commit = Client.commit
+
+    async def remove_first(client: Any, deliveries: Any) -> None:
+        monkeypatch.setattr(Client, "commit", commit)
+        async with server.other().connect("operator") as operator:
+            await operator.remove("t", removed)
+        await trio.testing.wait_all_tasks_blocked()
+        await commit(client, deliveries)
+
+    monkeypatch.setattr(Client, "commit", remove_first)
+    async with trio.open_nursery() as receiving:
+        receiving.start_soon(receive, server, "desk", wish(3))
+        await output.has_written.wait()
+        await publish(b"four")
+    assert output.written == b"one\nthree\nfour\n"
+    assert output.said.getvalue() == ""
+
+
+async def test_a_subscription_that_another_has_meanwhile_is_not_taken_back(
+    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("plugins.smqp.sub.BATCH_MAX", 1)
+    for text in (b"one", b"two"):
+        await publish(text)
+    async with server.other().connect("desk") as other:
+        commit = Client.commit
+
+        async def taken_first(client: Any, deliveries: Any) -> None:
+            await other.subscribe("t")
+            await trio.testing.wait_all_tasks_blocked()
+            await commit(client, deliveries)
+
+        monkeypatch.setattr(Client, "commit", taken_first)
+        with pytest.raises(Failure, match="replaced"):
+            await receive(server, "desk", wish(2))
+        await other.ping()
+        assert not other.has_ended
+    assert output.written == b"one\n"
+    assert "withdrawn before it was committed (replaced)" in output.said.getvalue()
 
 
 async def test_what_is_withdrawn_once_it_is_written_is_said_to_be(
