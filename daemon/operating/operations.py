@@ -111,8 +111,8 @@ class Operations(Protocol):
     ) -> int:
         """End a subscription from which nobody consumes, as its own UNSUBSCRIBE would.
 
-        Returns how many messages waited for it. Raises Refusal (bad-topic, bad-login, not-subscribed;
-        conflict: sessions consume from it, which the text names).
+        Returns how many messages waited for it, counted just before. Raises Refusal (bad-topic, bad-login,
+        not-subscribed; conflict: sessions consume from it, which the text names).
         """
 
     async def set_delivery(self, topic: str, mode: DeliveryMode | None, by: Actor) -> None:

@@ -14,6 +14,7 @@ from daemon.operating.accounts import CONFLICT
 from daemon.operating.messages import REFUSED_MAX, REPLAYED_MAX, Replayed
 from daemon.operating.operations import Actor
 from daemon.operations.messages import is_of_this_server
+from daemon.system.stepping import sums_in_steps
 from daemon.terminal.figures import counted
 from routing.errors import Refusal
 from routing.frames import encode_head
@@ -84,19 +85,22 @@ class TopicActions:
     ) -> int:
         """End a subscription of an account and channel, unless somebody consumes from it; see `Operations`.
 
-        `session_id` tells which session a consumer's handle is of.
+        `session_id` tells which session a consumer's handle is of. What waits is counted in steps, just
+        before the end: what comes or ends meanwhile may be counted or not.
         """
         account, channel = login
         asker, owner = Asker(account, channel), make_address(account, channel, self._broker.server_name)
         shown, waiting = f"{account}:{channel}{f'/{name}' if name else ''}", 0
         found = self._door.view.subscription(wanted, owner, name)
         if found is not None:
+            [waiting] = await sums_in_steps([found.queue.count_in_steps()])
+            found = self._door.view.subscription(wanted, owner, name)
+        if found is not None:  # from here on nobody comes between
             ids = [session_id(each.consumer.handle) for each in found.holders if each.consumer is not None]
             if ids:
                 raise Refusal(
                     CONFLICT, f"it is consumed from; end that first: sessions {', '.join(map(str, ids))}"
                 )
-            waiting = sum(found.queue.count_in_steps())
         request = asker.request()
         self._door.unsubscribe(asker.consumer, wanted, name, request)
         await asker.answer(request)

@@ -3,9 +3,8 @@
 import math
 import random
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
-from time import perf_counter
 from typing import Any, Final, Literal
 
 import trio
@@ -20,7 +19,7 @@ from daemon.operating.topics import (
 )
 from daemon.operations.rates import Rates
 from daemon.system.clock import Clock
-from daemon.system.stepping import STEP_S, in_steps
+from daemon.system.stepping import in_steps, sums_in_steps
 from routing.names import birth_ms, dead_letter_topic, parse_address
 from routing.patterns import check_pattern, is_pattern, topic_matches
 from routing.queue import Entry
@@ -201,7 +200,7 @@ class TopicQueries:
         summary = self._summary(topic, self._clock.wall_ms())
         kept, subscribed = len(topic.kept), self._view.subscribed(topic)
         queues = [topic.shared, *(each.queue for each in subscribed)]
-        for_peers, waiting, *in_queues = await _counts(
+        for_peers, waiting, *in_queues = await sums_in_steps(
             [self._view.for_peers_in_steps(topic), *(queue.count_in_steps() for queue in queues)]
         )
         return TopicStatus(
@@ -224,7 +223,7 @@ class TopicQueries:
         found = self._view.subscription(wanted, owner, name)
         if found is None:
             return None
-        [waiting] = await _counts([found.queue.count_in_steps()])
+        [waiting] = await sums_in_steps([found.queue.count_in_steps()])
         return self._subscription(found, waiting, session_id)
 
     def _subscription(
@@ -282,21 +281,6 @@ async def _borders(
         )
     found.sort()
     return found[SAMPLED_FOR_EACH - 1 :: SAMPLED_FOR_EACH]
-
-
-async def _counts(counted: Sequence[Iterator[int]]) -> list[int]:
-    """The sum of each; others run meanwhile where that takes long."""
-    found: list[int] = []
-    began = perf_counter()
-    for parts in counted:
-        waiting = 0
-        for part in parts:
-            waiting += part
-            if perf_counter() - began > STEP_S:
-                await trio.lowlevel.checkpoint()
-                began = perf_counter()
-        found.append(waiting)
-    return found
 
 
 def _born_ms(entry: Entry) -> int:

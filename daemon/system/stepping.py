@@ -1,6 +1,6 @@
 """Looking at much in steps, so that the loop is held no longer than `STEP_S` at a time."""
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from time import perf_counter
 from typing import Final, TypeVar
 
@@ -27,3 +27,18 @@ async def in_steps(things: Iterable[T]) -> AsyncGenerator[list[T], None]:
                 began = perf_counter()
     yield some
     await trio.lowlevel.checkpoint()
+
+
+async def sums_in_steps(counted: Sequence[Iterable[int]]) -> list[int]:
+    """The sum of the parts of each; others run between two parts where that takes long."""
+    found: list[int] = []
+    began = perf_counter()
+    for parts in counted:
+        sum_of_parts = 0
+        for part in parts:
+            sum_of_parts += part
+            if perf_counter() - began > STEP_S:
+                await trio.lowlevel.checkpoint()
+                began = perf_counter()
+        found.append(sum_of_parts)
+    return found

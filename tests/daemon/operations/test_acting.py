@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from daemon.accounts.accounts_file import Account
 from daemon.frontend import Ending, Withdrawn
@@ -13,6 +14,7 @@ from daemon.operating.operations import Actor
 from daemon.operations import acting
 from daemon.operations.rights import verdict
 from daemon.operations.site import SiteOperations
+from daemon.system import stepping
 from routing.errors import Refusal
 from routing.quotas import Quotas
 from routing.rights import Rights, RightsTable
@@ -96,6 +98,25 @@ async def test_a_subscription_ends_unless_somebody_consumes_from_it(
             await operations.end_subscription("weather", "bob", "desk", CAL)
         assert refused.value.code == Refusal.NOT_SUBSCRIBED
         assert (await operations.topics(count=1)).total == 0
+
+
+async def test_who_consumes_again_while_what_waits_is_counted_keeps_the_subscription(
+    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stepping, "STEP_S", 0.0)  # as if each part took long
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada, bob = site.login("ada"), site.login("bob")
+        await bob.subscribe("weather", credit=0)
+        bob.session.close()
+        smuids = [await ada.publish("weather", priority=priority) for priority in (1, 2, 3, 4)]
+        await operations.remove_message("weather", smuids[0], CAL)  # so that they are counted one by one
+        again = site.login("bob")
+        nursery.start_soon(again.subscribe, "weather")
+        with pytest.raises(Refusal, match=f"end that first: sessions {again.session.id}") as refused:
+            await operations.end_subscription("weather", "bob", "desk", CAL)
+        assert refused.value.code == CONFLICT
+        assert len(await again.delivered(3)) == 3
 
 
 async def test_everything_that_a_topic_holds_is_browsed_and_nothing_taken(tmp_path: Path) -> None:

@@ -15,6 +15,13 @@ MUTATIONS = [
         tests=(ACTING + "test_a_subscription_ends_unless_somebody_consumes_from_it",),
     ),
     Mutation(
+        name="what a subscription holds is counted at once while nobody else gets on",
+        file="daemon/operations/acting.py",
+        old="[waiting] = await sums_in_steps([found.queue.count_in_steps()])",
+        new="waiting = sum(found.queue.count_in_steps())",
+        tests=(ACTING + "test_who_consumes_again_while_what_waits_is_counted_keeps_the_subscription",),
+    ),
+    Mutation(
         name="a site that stops lets others log in",
         file="daemon/broker/broker.py",
         old="        if self.draining or self._closing:\n",
