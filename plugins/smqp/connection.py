@@ -17,6 +17,7 @@ from routing.headers import Headers
 
 UNSENT_BYTES_MAX: Final = 1_048_576  # above it, sending waits for the server to take some
 RECEIVE_BYTES: Final = 65_536
+SEND_BYTES: Final = 65_536  # at a time: that they were taken is a sign of life
 QUIT_TIMEOUT_S: Final = 5.0
 PING_TIMEOUT_S: Final = 30.0
 DEFAULT_IDLE_S: Final = 300.0
@@ -84,6 +85,7 @@ class FrameConnection:
         self._unsent_bytes = 0
         self._to_send = trio.Event()
         self._taken = trio.lowlevel.ParkingLot()
+        self._silence = trio.CancelScope()  # of the ping; each sign of life puts its end off
         self._lost: ConnectionLost | None = None
         self.lost = trio.Event()
         """Set once the connection has ended; then `check` raises."""
@@ -102,6 +104,7 @@ class FrameConnection:
             data = await self._stream.receive_some(RECEIVE_BYTES)
             if not data:
                 raise ConnectionLost("lost", "the server closed the connection")
+            self._is_alive()
             self._frames.feed(bytes(data))
 
     async def run(self) -> None:
@@ -180,19 +183,27 @@ class FrameConnection:
         while True:
             await self._to_send.wait()
             self._to_send = trio.Event()
-            data = b"".join(self._unsent)
+            data = memoryview(b"".join(self._unsent))
             self._unsent.clear()
             self._unsent_bytes = 0
             self._taken.unpark_all()
-            await self._stream.send_all(data)
+            for at in range(0, len(data), SEND_BYTES):
+                await self._stream.send_all(data[at : at + SEND_BYTES])
+                self._is_alive()
 
     async def _ping_now_and_then(self) -> None:
         while True:
             await trio.sleep(self.idle_s / 3)
-            with trio.move_on_after(PING_TIMEOUT_S) as silence:
+            self._silence = trio.CancelScope()
+            self._is_alive()
+            with self._silence:  # the answer may be behind much that is on its way, to the server or from it
                 await self.request("PING", "", [])
-            if silence.cancelled_caught:
-                raise ConnectionLost("silent", f"the server did not answer within {PING_TIMEOUT_S:g} s")
+            if self._silence.cancelled_caught:
+                text = f"nothing came from the server, and it took nothing, for {PING_TIMEOUT_S:g} s"
+                raise ConnectionLost("silent", text)
+
+    def _is_alive(self) -> None:
+        self._silence.deadline = trio.current_time() + PING_TIMEOUT_S
 
     async def _receive_all(self) -> None:
         while True:

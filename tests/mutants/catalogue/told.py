@@ -103,6 +103,24 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="a server that takes a large message slowly is called silent",
+        file="plugins/smqp/connection.py",
+        old="(data[at : at + SEND_BYTES])\n                self._is_alive()\n",
+        new="(data[at : at + SEND_BYTES])\n",
+        tests=(
+            "tests/plugins/smqp/test_connection.py::test_a_server_that_takes_a_large_message_slowly_is_not_silent",
+        ),
+    ),
+    Mutation(
+        name="a server whose large message comes slowly is called silent",
+        file="plugins/smqp/connection.py",
+        old="            self._is_alive()\n            self._frames.feed",
+        new="            self._frames.feed",
+        tests=(
+            "tests/plugins/smqp/test_connection.py::test_a_server_whose_large_message_comes_slowly_is_not_silent",
+        ),
+    ),
+    Mutation(
         name="pub does not name what is stored after a line that is refused",
         file="plugins/smqp/pub.py",
         old="        results.failed(number, error)\n        return\n    if",
