@@ -81,10 +81,10 @@ async def _send_form(request: Request, owner: str, node: str, jid: str) -> None:
 
 
 async def settle(request: Request, node: str, jid: str, *, allow: bool) -> None:
-    """Let somebody subscribe, or not, for an owner.
+    """Let somebody subscribe, or not, for an owner; who is not let in has no subscription there either.
 
     Raises StanzaError where nobody asks (any more); StanzaError and Refusal where the subscription cannot
-    begin now, or may not: then the request waits on.
+    begin now, or may not, or one that is there cannot be ended: then the request waits on.
     """
     service = request.service
     waits = _waiting(records.record(request.client.session, node), node, jid)
@@ -92,8 +92,11 @@ async def settle(request: Request, node: str, jid: str, *, allow: bool) -> None:
         node, waits.jid, waits.accepts, waits.credit, waits.level, waits.lock_s, waits.of_bare
     )
     reply = Reply()
+    ended = [] if allow else service.registry.of_subscriber(jid, node)
     if allow:
         await beginning.leave_out_history(service, subscription)
+    for each in ended:
+        await service.clients.of(each.jid).end(each)
 
     def edit(record: NodeRecord) -> NodeRecord:
         if _waiting(record, node, jid) != waits:
@@ -115,8 +118,9 @@ async def settle(request: Request, node: str, jid: str, *, allow: bool) -> None:
     service.registry.remove_pending(jid, node)
     if allow:
         await reply.wait()
-    state = "subscribed" if allow else "none"
-    await service.notify(jid, notifications.subscription(node, jid, state))
+    if not ended:  # else it has been told
+        state = "subscribed" if allow else "none"
+        await service.notify(jid, notifications.subscription(node, jid, state))
 
 
 def _waiting(record: NodeRecord, node: str, jid: str) -> SubscriptionRequest:

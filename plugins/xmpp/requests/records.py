@@ -1,15 +1,18 @@
 """Changing what is kept with a node. What is read and written with nothing awaited in between is not lost."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import msgspec
 
 from daemon.frontend import Session
+from plugins.xmpp.delivery.calls import Reply
 from plugins.xmpp.forms.node_options import NodeOptions
 from plugins.xmpp.forms.node_record import NodeRecord, read_record, written
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.requests.request import AskingClient
+from routing.errors import Refusal
 
 
 def begun(options: NodeOptions, creator: str) -> NodeRecord:
@@ -32,14 +35,21 @@ async def change(
     """Keep what `edit` makes of it. Raises StanzaError, Refusal: nothing has changed.
 
     Args:
-        go_along: called once it is sure that the record can be kept, with nothing awaited before it is;
-            where it raises, the record stays as it was.
+        go_along: called once the session has taken what is to be kept, with nothing awaited in between; where
+            it raises, the record is as it was.
     """
-    new = edit(record(client.session, node))
-    text = written(new)
+    session, reply = client.session, Reply()
+    before = session.annotation(node)
+    new = edit(read_record(before))
+    client.request(session.annotate, node, written(new), done=reply.done)
     if go_along is not None:
-        go_along()
-    await client.ask(client.session.annotate, node, text)
+        try:
+            go_along()
+        except Exception:
+            with suppress(Refusal):  # there is no room on the disk for either
+                session.annotate(node, before)
+            raise
+    await reply.wait()
     return new
 
 

@@ -192,9 +192,30 @@ MUTATIONS = [
     Mutation(
         name="who cannot be let in now waits no longer",
         file="plugins/xmpp/requests/records.py",
-        old="        go_along()\n",
-        new="        await client.ask(client.session.annotate, node, text)\n        go_along()\n",
+        old="                session.annotate(node, before)\n",
+        new="                pass\n",
         tests=(f"{_XMPP}/test_access.py::test_a_worker_that_finds_no_room_when_it_is_let_in_waits_on",),
+    ),
+    Mutation(
+        name="who is let in by an owner that has too much to ask is no member, and waits on",
+        file="plugins/xmpp/requests/records.py",
+        old=(
+            "    client.request(session.annotate, node, written(new), done=reply.done)\n"
+            "    if go_along is not None:\n"
+        ),
+        new=(
+            "    if go_along is not None:\n        go_along()\n        go_along = None\n"
+            "    client.request(session.annotate, node, written(new), done=reply.done)\n"
+            "    if go_along is not None:\n"
+        ),
+        tests=(f"{_XMPP}/test_subscribing_at_once.py::test_an_owner_with_too_much_to_ask_lets_nobody_in",),
+    ),
+    Mutation(
+        name="who is not let in keeps the subscription that it has",
+        file="plugins/xmpp/requests/authorizing.py",
+        old="    ended = [] if allow else service.registry.of_subscriber(jid, node)\n",
+        new="    ended: list[NodeSubscription] = []\n",
+        tests=(f"{_XMPP}/test_subscribing_at_once.py::test_who_is_not_let_in_gets_nothing_more",),
     ),
     Mutation(
         name="a JID is another than its server vouches for",

@@ -3,15 +3,20 @@
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
+import msgspec
+
 from daemon.frontend import Identity
+from daemon.settings import Limits
+from plugins.xmpp.forms.node_record import SubscriptionRequest, read_record, written
 from plugins.xmpp.known.identities import channel_of
 from plugins.xmpp.known.registry import NodeSubscription
 from tests.support.patience import until
 from tests.support.site import running_site
-from tests.support.xmpp import XmppClient, xmpp_site
+from tests.support.xmpp import COMPONENT_NAME, XmppClient, xmpp_site
 from tests.support.xmpp_collections import KEPT, PLAIN, READERS, reader, with_options
 from tests.support.xmpp_pubsub import (
     INFO,
+    PUBSUB,
     SMQP,
     ada,
     configure,
@@ -174,3 +179,53 @@ async def test_a_node_that_becomes_a_queue_meanwhile_has_no_subscriber_that_gets
         await configure(owner, NODE, **{f"{{{SMQP}}}queueing": "1"})
         assert error_of(await answered(client, question)) == ("wait", "unexpected-request")
         assert service.registry.of_node(NODE) == []
+
+
+# -- what an owner decides on ----------------------------------------------------------------------
+
+
+def decided(jid: str, state: str) -> str:
+    listed = f"<subscription jid='{jid}' subscription='{state}'/>"
+    return pubsub(f"<subscriptions node='{NODE}'>{listed}</subscriptions>", "#owner")
+
+
+async def states(client: XmppClient) -> list[str | None]:
+    answer = await client.iq("get", pubsub("<subscriptions/>"))
+    return [each.get("subscription") for each in answer.iter(f"{{{PUBSUB}}}subscription")]
+
+
+async def test_an_owner_with_too_much_to_ask_lets_nobody_in(tmp_path: Path) -> None:
+    limits = Limits(unanswered_per_session_max=1)
+    async with xmpp_site(tmp_path, rules=READERS, limits=limits) as (server, service, site):
+        owner, one = ada(server), reader(server)
+        await create(owner, NODE, **{"pubsub#access_model": "authorize"})
+        await one.iq("set", subscribe(one.jid, "5", NODE))
+        item = pubsub(f"<publish node='{NODE}'><item id='i'/></publish>")
+        address = f"type='set' from='{owner.jid}' to='{COMPONENT_NAME}'"
+        await server.to_component(
+            f"<iq id='p' {address}>{item}</iq><iq id='s' {address}>{decided(one.jid, 'subscribed')}</iq>"
+        )
+        assert (await owner.answer("p")).get("type") == "result"
+        assert error_of(await owner.answer("s")) == ("wait", "policy-violation")
+        assert service.registry.of_node(NODE) == []
+        assert site.durable_subscriptions("xmpp/") == []
+        assert await states(one) == ["pending"]
+        assert (await owner.iq("set", decided(one.jid, "subscribed"))).get("type") == "result"
+        assert await states(one) == ["subscribed"]
+
+
+async def test_who_is_not_let_in_gets_nothing_more(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, service, site):
+        owner, one = ada(server), reader(server)
+        await create(owner, NODE, **PLAIN)
+        await one.iq("set", subscribe(one.jid, None, NODE))
+        # a site that ended between the two had it subscribe, and wait
+        session = service.clients[owner.jid].session
+        waiting = SubscriptionRequest(jid=one.jid, accepts="ALL", credit=1, level="plain")
+        record = read_record(session.annotation(NODE))
+        session.annotate(NODE, written(msgspec.structs.replace(record, requests={one.jid: waiting})))
+        assert (await owner.iq("set", decided(one.jid, "none"))).get("type") == "result"
+        assert within(await one.receive(), "e:event/e:subscription").get("subscription") == "none"
+        assert one.quiet(), "told once"
+        assert site.durable_subscriptions("xmpp/") == []
+        assert await states(one) == []
