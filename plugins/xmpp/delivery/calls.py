@@ -11,6 +11,13 @@ from routing.errors import Refusal
 Done = Callable[[Answer], Awaitable[None]]
 
 
+class SessionEnded(Refusal):
+    """The session has ended before it answered: what was asked for has been done, or has not."""
+
+    def __init__(self) -> None:
+        super().__init__(Refusal.NOT_AVAILABLE, "the session has ended")
+
+
 class Reply:
     """The answer to one call, for who waits for it; `done` is what the call is given."""
 

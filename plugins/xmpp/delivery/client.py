@@ -13,7 +13,7 @@ import trio
 
 from daemon.frontend import Answer, Delivered, Detached, Ending, Retracted, Session, Site, Withdrawn
 from plugins.xmpp.delivery.attention import Attention, Availability, HeldItem
-from plugins.xmpp.delivery.calls import Done, Reply
+from plugins.xmpp.delivery.calls import Done, Reply, SessionEnded
 from plugins.xmpp.delivery.collecting import Collecting, is_kept
 from plugins.xmpp.delivery.sending import WITHHELD, Sending, SendingPort
 from plugins.xmpp.forms import notifications
@@ -104,8 +104,7 @@ class Client(Sending):
         for held in list(self.held.values()):
             self._let_go(held)
         for done in self.give_up():
-            gone = Answer(request=None, error=Refusal(Refusal.NOT_AVAILABLE, "the session has ended"))
-            self._service.start(partial(done, gone))
+            self._service.start(partial(done, Answer(request=None, error=SessionEnded())))
 
     # -- to the client ----------------------------------------------------------------------------
 

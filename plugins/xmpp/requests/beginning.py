@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from daemon.frontend import Answer
-from plugins.xmpp.delivery.calls import Done
+from plugins.xmpp.delivery.calls import Done, SessionEnded
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.known.registry import NodeSubscription
 from plugins.xmpp.requests import records
@@ -44,7 +44,8 @@ def begin(service: ServicePort, subscription: NodeSubscription, written: str, do
     formers = [(service.clients.of(each.jid), each) for each in replaced]
 
     async def answered(answer: Answer) -> None:
-        if answer.error is not None:
+        if answer.error is not None and not isinstance(answer.error, SessionEnded):
+            # else the broker may have it, and would keep for nobody what comes
             registry.remove(subscription)
         await done(answer)
 

@@ -23,6 +23,16 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="a subscription whose answer is lost with its session gathers unseen",
+        file="plugins/xmpp/requests/beginning.py",
+        old="        if answer.error is not None and not isinstance(answer.error, SessionEnded):\n",
+        new="        if answer.error is not None:\n",
+        tests=(
+            f"{_XMPP}/test_subscribing_at_once.py"
+            "::test_a_subscription_whose_answer_is_lost_with_its_session_goes_on",
+        ),
+    ),
+    Mutation(
         name="who subscribes again leaves what it had before to gather",
         file="plugins/xmpp/requests/beginning.py",
         old="            former.drop(each)",

@@ -4,12 +4,15 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 import msgspec
+import pytest
 
 from daemon.frontend import Identity
 from daemon.settings import Limits
+from plugins.xmpp.delivery.calls import Reply, SessionEnded
 from plugins.xmpp.forms.node_record import SubscriptionRequest, read_record, written
 from plugins.xmpp.known.identities import channel_of
 from plugins.xmpp.known.registry import NodeSubscription
+from plugins.xmpp.requests import beginning
 from tests.support.patience import until
 from tests.support.site import running_site
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, xmpp_site
@@ -115,6 +118,22 @@ async def test_who_leaves_and_subscribes_at_once_subscribes(tmp_path: Path) -> N
             await client.answer(id)
         names = [each.name for each in site.durable_subscriptions("xmpp/")]
         assert names == [each.name for each in service.registry.of(client.jid)]
+
+
+async def test_a_subscription_whose_answer_is_lost_with_its_session_goes_on(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, service, site):
+        await create(ada(server), NODE, **PLAIN)
+        client, reply = server.client(f"{WORKER}/desk"), Reply()
+        asked = NodeSubscription(NODE, client.jid, "ALL", 1, "plain")
+        beginning.begin(service, asked, client.jid, reply.done)
+        service.clients[client.jid].session.close()
+        with pytest.raises(SessionEnded):
+            await reply.wait()
+        assert [each.name for each in site.durable_subscriptions("xmpp/")] == [asked.name]
+        assert service.registry.of(client.jid) == [asked]
+        await put(ada(server), NODE, "item")
+        await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
+        assert (await notified(client)).get("id") == "item"
 
 
 # -- what owners decide while a subscriber is asked whether it speaks urn:xmpp:qos -----------------
