@@ -8,7 +8,7 @@ from plugins.xmpp.forms import notifications
 from plugins.xmpp.known.registry import NodeSubscription
 from plugins.xmpp.requests import records
 from plugins.xmpp.requests.request import Request, ServicePort
-from routing.errors import Refusal
+from routing.errors import SUBSCRIPTIONS, Refusal
 
 
 async def leave_out_history(service: ServicePort, subscription: NodeSubscription) -> None:
@@ -49,7 +49,18 @@ def begin(service: ServicePort, subscription: NodeSubscription, written: str, do
             registry.remove(subscription)
         await done(answer)
 
-    target.request(target.session.subscribe, node, subscription.options, done=answered)
+    def ask() -> None:
+        target.request(target.session.subscribe, node, subscription.options, done=answered)
+
+    try:
+        ask()
+    except Refusal as refusal:
+        if refusal.subject != SUBSCRIPTIONS or previous not in replaced:
+            raise
+        # of all that it has this one makes room: nothing else is in the way of the new one
+        target.drop(previous)
+        formers = [(former, each) for former, each in formers if each is not previous]
+        ask()
     for former, each in formers:
         with suppress(Refusal):  # its session has just ended
             former.drop(each)

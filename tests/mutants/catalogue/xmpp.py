@@ -33,6 +33,16 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="who has all the subscriptions that it may cannot change one",
+        file="plugins/xmpp/requests/beginning.py",
+        old="        if refusal.subject != SUBSCRIPTIONS or previous not in replaced:\n            raise\n",
+        new="        raise\n",
+        tests=(
+            f"{_XMPP}/test_subscribing_at_once.py"
+            "::test_who_has_all_the_subscriptions_that_it_may_changes_one",
+        ),
+    ),
+    Mutation(
         name="who subscribes again leaves what it had before to gather",
         file="plugins/xmpp/requests/beginning.py",
         old="            former.drop(each)",

@@ -73,6 +73,22 @@ async def test_who_subscribes_twice_at_once_gets_the_last_item_alone(tmp_path: P
         assert (await notified(client)).get("id") == "item-3"
 
 
+async def test_who_has_all_the_subscriptions_that_it_may_changes_one(tmp_path: Path) -> None:
+    limits = Limits(subscriptions_per_session_max=2)
+    async with xmpp_site(tmp_path, limits=limits) as (server, service, site):
+        client = server.client(f"{WORKER}/desk")
+        for node in (NODE, "other"):
+            await create(ada(server), node, **PLAIN)
+            text = with_options(client.jid, node, **{QOS: "none"})
+            assert (await client.iq("set", text)).get("type") == "result"
+        await pipelined(client, "acknowledged", "none")
+        known = {(each.node, each.name) for each in service.registry.of(client.jid)}
+        assert {(each.topic, each.name) for each in site.durable_subscriptions("xmpp/")} == known
+        assert len(known) == 2
+        await put(ada(server), NODE, "item")
+        assert (await notified(client)).get("id") == "item"
+
+
 async def test_a_subscription_that_only_the_broker_knows_ends_with_its_first_item(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, service, site):
         await create(ada(server), NODE, **PLAIN)
