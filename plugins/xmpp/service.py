@@ -286,7 +286,7 @@ class Service:
             self.looking.ask_later(jid)
 
     def found(self, jid: str) -> None:
-        """Note that a subscriber that was away has been heard of."""
+        """Look no more for a subscriber that was away: it is there, or has no account any more."""
         self.looking.found(jid)
 
     async def keep_watch(self) -> None:

@@ -2,7 +2,7 @@
 
     ask_later      a JID was found to be away: after `FIRST_S`, then after pauses that double
     ask_now        a new stream: all that subscribe are looked for at once
-    seen           something has come from it: there is nothing to look for
+    seen           it is let in again, or has no account any more: there is nothing to look for
 
 Nothing else wakes a client that is back and says nothing to the service. Nobody can be asked under a bare
 JID, for which its server answers: what waits for it is tried again.

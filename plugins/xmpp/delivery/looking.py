@@ -37,7 +37,7 @@ class Looking:
         self._changed.set()
 
     def found(self, jid: str) -> None:
-        """Note that a subscriber that was away has been heard of."""
+        """Look no more for a subscriber that was away: it is there, or has no account any more."""
         self._absence.seen(jid)
 
     async def run(self) -> None:

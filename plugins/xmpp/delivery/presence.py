@@ -19,10 +19,11 @@ from xml.etree.ElementTree import Element
 import trio
 
 from plugins.xmpp.delivery.attention import Availability
+from plugins.xmpp.delivery.client import Client
 from plugins.xmpp.delivery.clients import Clients
 from plugins.xmpp.forms.notifications import delivery_number, unsubscribed
 from plugins.xmpp.forms.stanzas import PRESENCE, StanzaError, condition_of
-from plugins.xmpp.known.identities import bare_of
+from plugins.xmpp.known.identities import NoAccount, bare_of
 from plugins.xmpp.known.registry import Registry
 from plugins.xmpp.wire.component import Component
 from plugins.xmpp.wire.namespaces import COMPONENT, DISCO_INFO, QOS
@@ -108,7 +109,6 @@ def seen(hub: PresencePort, jid: str) -> None:
     if absent:
         for each in (jid, bare_of(jid)):
             if each in absent:
-                hub.found(each)
                 came_back(hub, each)
 
 
@@ -130,11 +130,24 @@ async def changed(hub: PresencePort, stanza: Element) -> None:
 
 
 def came_back(hub: PresencePort, jid: str) -> None:
-    """Send to a subscriber that is there (again), or look for it later where it is kept out for now."""
+    """Send to a subscriber that is there (again), or look for it later where it is kept out for now.
+
+    One that has no account any more is looked for with the next stream, or once something comes from it.
+    """
+    client = _let_in(hub, jid)
+    if client is not None:
+        hub.found(jid)
+        client.back()
+
+
+def _let_in(hub: PresencePort, jid: str) -> Client | None:
     try:
-        hub.clients.of(jid).back()
+        return hub.clients.of(jid)
+    except NoAccount:
+        hub.found(jid)
     except (StanzaError, Refusal):
         hub.ask_later(jid)
+    return None
 
 
 async def is_there(hub: QuestionPort, jid: str) -> Availability:
@@ -210,10 +223,8 @@ async def _is_gone(hub: PresencePort, jid: str) -> None:
     if not any(each.attached or not each.outlives_absence for each in hub.registry.of(jid)):
         hub.ask_later(jid)
         return
-    try:
-        client = hub.clients.of(jid)
-    except (StanzaError, Refusal):
-        hub.ask_later(jid)
+    client = _let_in(hub, jid)
+    if client is None:
         return
     ended = [each for each in hub.registry.of(jid) if not each.outlives_absence]
     # only an attached subscription can be given up

@@ -83,12 +83,26 @@ MUTATIONS = [
     Mutation(
         name="who finds no room after a restart is never looked for again",
         file="plugins/xmpp/delivery/presence.py",
-        old="back()\n    except (StanzaError, Refusal):\n        hub.ask_later(jid)\n",
-        new="back()\n    except (StanzaError, Refusal):\n        return\n",
+        old="    except (StanzaError, Refusal):\n        hub.ask_later(jid)\n",
+        new="    except (StanzaError, Refusal):\n        pass\n",
         tests=(
             f"{_XMPP}/test_presence.py"
             "::test_who_finds_no_room_after_a_restart_is_looked_for_until_there_is_some",
         ),
+    ),
+    Mutation(
+        name="who has no account any more is asked for ever",
+        file="plugins/xmpp/delivery/presence.py",
+        old="    except NoAccount:\n        hub.found(jid)\n",
+        new="",
+        tests=(f"{_XMPP}/test_presence.py::test_who_has_no_account_any_more_is_asked_once",),
+    ),
+    Mutation(
+        name="who is kept out is not looked for as long as it talks",
+        file="plugins/xmpp/delivery/presence.py",
+        old="                came_back(hub, each)",
+        new="                hub.found(each)\n                came_back(hub, each)",
+        tests=(f"{_XMPP}/test_presence.py::test_who_is_kept_out_is_looked_for_however_much_it_says",),
     ),
     Mutation(
         name="a question that is lost with the stream passes for the answer of a client without urn:xmpp:qos",

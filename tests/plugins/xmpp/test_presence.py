@@ -8,11 +8,13 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from daemon.settings import QueueSettings
+from plugins.xmpp.delivery.absence import FIRST_S
 from plugins.xmpp.service import Service
 from plugins.xmpp.wire.namespaces import QOS
 from tests.support.patience import until
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import (
+    INFO,
     NODE,
     NS,
     SMQP,
@@ -232,6 +234,7 @@ async def test_any_sign_of_life_wakes_a_listener_that_was_away(tmp_path: Path, s
         await put(ada(server), "news", "first")
         await until(lambda: service.registry.absent)
         server.clients[listener.jid] = listener
+        listener.answers_questions = False
         text = {
             "ping": "<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>",
             "disco": "<iq type='get' id='p'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>",
@@ -284,6 +287,50 @@ async def test_who_finds_no_room_after_a_restart_is_looked_for_until_there_is_so
         await ada(again).iq("set", pubsub(f"<subscriptions node='news'>{text}</subscriptions>", "#owner"))
         service.clients[found].session.close()
         assert (await notified(listeners[out])).get("id") == "item"
+
+
+async def listening(directory: Path, jid: str) -> None:
+    """A site at which a JID subscribes to `news` ends."""
+    async with xmpp_site(directory) as (server, _, _):
+        await create(ada(server), "news", **{f"{{{SMQP}}}queueing": "0"})
+        listener = server.client(jid)
+        assert (await listener.iq("set", subscribe(jid, None, "news"))).get("type") == "result"
+
+
+async def is_there(client: XmppClient) -> None:
+    """Be asked, and answer."""
+    question = await client.receive()
+    await client.send(f"<iq type='result' id='{question.get('id')}'><query xmlns='{INFO}'/></iq>")
+
+
+async def test_who_has_no_account_any_more_is_asked_once(tmp_path: Path, autojump_clock: MockClock) -> None:
+    jid = "worker1@shakespeare.lit/desk"
+    await listening(tmp_path, jid)
+    server = XmppServer()
+    listener = server.client(jid)
+    listener.answers_questions = False
+    async with xmpp_site(tmp_path, server, rules=()) as (_, service, _):
+        await is_there(listener)
+        await trio.sleep(3_600)
+        assert listener.quiet()
+        assert service.registry.absent == {jid}
+
+
+async def test_who_is_kept_out_is_looked_for_however_much_it_says(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    jid = "worker1@shakespeare.lit/desk"
+    await listening(tmp_path, jid)
+    server = XmppServer()
+    listener, other = server.client(jid), server.client("worker2@shakespeare.lit/desk")
+    listener.answers_questions = False
+    async with xmpp_site(tmp_path, server, clients_max=2):
+        await other.iq("get", pubsub("<subscriptions/>"))
+        await is_there(listener)
+        for _ in range(10):
+            await listener.send("<iq type='result' id='of-nothing'/>")
+            await trio.sleep(FIRST_S - 1)
+        assert not listener.quiet()
 
 
 async def test_a_worker_that_is_gone_while_there_is_no_room_gives_up_its_queue_later(
