@@ -15,7 +15,7 @@ from plugins.xmpp.forms.payload import item_id
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import channel_of, local_of
 from plugins.xmpp.requests import collections, commands
-from plugins.xmpp.requests.items import number_of, read_on
+from plugins.xmpp.requests.items import number_of, places_of, read_on
 from plugins.xmpp.requests.request import OpenRequest, Request, ServicePort
 from plugins.xmpp.requests.subscribing import topics_of
 from plugins.xmpp.wire.namespaces import (
@@ -164,13 +164,13 @@ async def things(request: Request) -> None:
         if page.index is not None:
             raise StanzaError("feature-not-implemented", "cancel", "by index at <items/> only")
         found = await read_on(request, node, topic, number_of(page.after), page.max)
-        for name in dict.fromkeys(item_id(each.stored.message) for each in found):
+        for name in dict.fromkeys(item_id(each.stored.message) for each in found.held):
             if is_sendable(name):
                 # slixmpp takes items of one node for one item
                 attributes = {"jid": request.service.name, "name": name}
                 answer.xml.append(Element(f"{{{DISCO_ITEMS}}}item", attributes))
-        if found:
-            answer.xml.append(page_end(str(found[0].message_id), str(found[-1].message_id)))
+        if places := places_of([each.message_id for each in found.held], found):
+            answer.xml.append(page_end(str(places[0]), str(places[-1])))
         await request.answer(answer.xml)
         return
     topics = await topics_of(request.client.session, page, pattern)

@@ -4,7 +4,7 @@ Shown are items that wait for a subscriber and items that are kept for later one
 are shown to their holder only: nobody else can do anything with them. Looking locks nothing.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from daemon.frontend import HeldMessage, TopicInfo
 from plugins.xmpp.forms.node_record import record_of
@@ -23,7 +23,19 @@ SELECTED_MAX: Final = 20
 
 READ_AT_A_TIME: Final = 200
 LOOKED_AT_MAX: Final = 1_000
-"""From the end of a node, for items that are not with somebody else."""
+"""For a page, of items that may be with somebody else: what is behind so many is on the next one."""
+
+
+class FoundItems(NamedTuple):
+    """What a page may show, oldest first, and how far it goes.
+
+    Attributes:
+        reached: the message that was looked at last, where not all were looked at and there is room on the
+            page for more: the next page goes on there. None otherwise.
+    """
+
+    held: list[HeldMessage]
+    reached: int | None
 
 
 Listed = tuple[str, str]
@@ -48,18 +60,23 @@ async def items(request: Request) -> None:
             page.before = ""
     if page.before is None:
         found = await read_on(request, node, topic, number_of(page.after), page.max, page.index or 0)
-        listed, shown = _fitting(request, node, found)
+        listed, shown = _fitting(request, node, found.held)
+        places = places_of(shown, found)
     else:
         before = number_of(page.before) if page.before else None
-        found = await _last(request, node, before, page.max) if page.max else []
-        passed_over = await _passed_over(request, node, topic)
-        found = [held for held in found if held.message_id > passed_over]
-        listed, shown = _fitting(request, node, found[::-1])
+        found = await _read_back(request, node, topic, before, page.max)
+        listed, shown = _fitting(request, node, found.held[::-1])
         listed.reverse()
-        shown.reverse()
-    first, last = (str(shown[0]), str(shown[-1])) if shown else ("", page.after)
+        places = places_of(shown, found)[::-1]
+    first, last = (str(places[0]), str(places[-1])) if places else ("", "")
     end = serialize(page_end(first, last, topic.messages, page.index), PUBSUB)
     await request.answer_text(_content(node, listed, end))
+
+
+def places_of(shown: list[int], found: FoundItems) -> list[int]:
+    """The places of what is shown of a page, in the order in which it was read, and where the next begins."""
+    is_whole = len(shown) == len(found.held)
+    return [*shown, found.reached] if is_whole and found.reached is not None else shown
 
 
 def number_of(place: str) -> int:
@@ -80,41 +97,54 @@ async def _named(request: Request, node: str, ids: list[str]) -> list[Listed]:
     return listed
 
 
-async def _last(request: Request, node: str, before: int | None, count: int) -> list[HeldMessage]:
-    """The last so many that the client may see, oldest first; `before` a message, or the end of the node."""
-    window = count
-    while True:
-        found = await request.service.index.last(request.client.session, node, before, window)
-        replaced = await _replaced(request, node, found)
-        visible = [
-            held for held in found if held.message_id not in replaced and _visible(request, node, held)
-        ]
-        if len(visible) >= count or len(found) < window or window >= LOOKED_AT_MAX:
-            return visible[-count:]
-        window *= 2
+async def _read_back(
+    request: Request, node: str, topic: TopicInfo, before: int | None, count: int
+) -> FoundItems:
+    """As `read_on`, the last so many in front of the message `before`, or of the end of the node."""
+    passed_over = await _passed_over(request, node, topic)
+    found: list[HeldMessage] = []
+    at_a_time, looked_at = count, 0
+    while len(found) < count:
+        page = await request.service.index.last(request.client.session, node, before, at_a_time)
+        found = [held for held in await _shown(request, node, page) if held.message_id > passed_over] + found
+        looked_at += len(page)
+        if len(page) < at_a_time or page[0].message_id <= passed_over:
+            break
+        before, at_a_time = page[0].message_id, min(READ_AT_A_TIME, LOOKED_AT_MAX - looked_at)
+        if not at_a_time and len(found) < count:
+            return FoundItems(found, before)
+    return FoundItems(found[-count:] if count else [], None)
 
 
 async def read_on(
     request: Request, node: str, topic: TopicInfo, after: int, count: int, index: int = 0
-) -> list[HeldMessage]:
+) -> FoundItems:
     """So many of the items that the client may see, oldest first, behind the message `after`.
 
-    Those that it may not see are passed over, as many as there are: they take no place on a page. So are the
-    first `index` that it may see. Source: XEP-0059 2.6.
+    Those that it may not see take no place on a page: they are passed over. So are the first `index` that it
+    may see (XEP-0059 2.6). At most `LOOKED_AT_MAX` are looked at, and `index` more.
     """
     after = max(after, await _passed_over(request, node, topic))
     found: list[HeldMessage] = []
-    at_a_time = READ_AT_A_TIME if index else count
+    at_a_time, looked_at, most = READ_AT_A_TIME if index else count, 0, LOOKED_AT_MAX + index
     while len(found) < count:
         page = await request.client.session.browse(node, after, at_a_time)
-        replaced = await _replaced(request, node, page)
-        visible = [held for held in page if held.message_id not in replaced and _visible(request, node, held)]
+        visible = await _shown(request, node, page)
         found += visible[index:]
         index = max(index - len(visible), 0)
+        looked_at += len(page)
         if len(page) < at_a_time:
             break
-        after, at_a_time = page[-1].message_id, READ_AT_A_TIME
-    return found[:count]
+        after, at_a_time = page[-1].message_id, min(READ_AT_A_TIME, most - looked_at)
+        if not at_a_time and len(found) < count:
+            return FoundItems(found, after)
+    return FoundItems(found[:count], None)
+
+
+async def _shown(request: Request, node: str, page: list[HeldMessage]) -> list[HeldMessage]:
+    """Those that the client may see, and that no newer one has replaced."""
+    replaced = await _replaced(request, node, page)
+    return [held for held in page if held.message_id not in replaced and _visible(request, node, held)]
 
 
 async def _passed_over(request: Request, node: str, topic: TopicInfo) -> int:

@@ -273,6 +273,20 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_pages.py::test_items_that_others_have_take_no_place_on_a_page",),
     ),
     Mutation(
+        name="the loop reads all that others have locked for one page",
+        file="plugins/xmpp/requests/items.py",
+        old="min(READ_AT_A_TIME, most - looked_at)\n",
+        new="READ_AT_A_TIME\n",
+        tests=(f"{_XMPP}/test_pages.py::test_behind_many_items_that_others_have_a_client_pages_on",),
+    ),
+    Mutation(
+        name="pages from the end of a node stop before items that others have",
+        file="plugins/xmpp/requests/items.py",
+        old="            return FoundItems(found, before)\n",
+        new="            return FoundItems(found, None)\n",
+        tests=(f"{_XMPP}/test_pages.py::test_behind_many_items_that_others_have_a_client_pages_on",),
+    ),
+    Mutation(
         name="an owner's list leaves out who waits",
         file="plugins/xmpp/requests/owning.py",
         old='[ListedSubscription(node, jid, "pending") for jid in record.requests]',

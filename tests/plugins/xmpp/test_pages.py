@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from daemon.frontend import Identity
+from plugins.xmpp.requests import items
 from plugins.xmpp.wire.namespaces import RESULT_SET
 from routing.message import Message, Section
 from tests.support.patience import PATIENCE_S
@@ -302,6 +303,42 @@ async def test_items_that_others_have_take_no_place_on_a_page(tmp_path: Path) ->
             assert rest.findtext(f".//{RSM}first") == rest.findtext(f".//{RSM}last")
             own = await worker.iq("get", asked.format(""))
             assert [each.get(attribute) for each in own.iter(item)] == ["job-0", "job-1"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "item", "place", "on"),
+    [(PUBSUB, "id", "last", "after"), (ITEMS, "name", "last", "after"), (PUBSUB, "id", "first", "before")],
+    ids=["items", "disco", "backwards"],
+)
+async def test_behind_many_items_that_others_have_a_client_pages_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, item: str, place: str, on: str
+) -> None:
+    named = f"<query xmlns='{ITEMS}' node='tasks'>{{}}</query>"
+    if asked == PUBSUB:
+        named = f"<pubsub xmlns='{PUBSUB}'><items node='tasks'/>{{}}</pubsub>"
+    monkeypatch.setattr(items, "READ_AT_A_TIME", 2)
+    monkeypatch.setattr(items, "LOOKED_AT_MAX", 3)
+    async with xmpp_site(tmp_path) as (server, _, _):
+        owner = ada(server)
+        await create(owner, "tasks")
+        one, other = (server.client(f"worker{number}@shakespeare.lit/x") for number in (1, 2))
+        for worker, credit, first in ((one, 1, 0), (other, 8, 1)):
+            await worker.iq("set", subscribe(worker.jid, str(credit), "tasks"))
+            for number in range(first, first + credit):
+                await put(owner, "tasks", f"job-{number}")
+                await notified(worker)
+        await put(owner, "tasks", "job-9")
+        pages: list[list[str | None]] = []
+        turn: str | None = ""
+        while turn is not None:
+            rsm = f"<set xmlns='{RESULT_SET}'><max>1</max><{on}>{turn}</{on}></set>"
+            answer = await one.iq("get", named.format(rsm))
+            pages.append([each.get(item) for each in answer.iter(f"{{{asked}}}item")])
+            turn = answer.findtext(f".//{RSM}{place}")
+        shown = [id for page in pages for id in page]
+        assert shown == (["job-0", "job-9"] if on == "after" else ["job-9", "job-0"])
+        # three are looked at for a page
+        assert pages.count([]) >= 2
 
 
 async def paged(client: XmppClient, content: str, most: int, owner: str = "") -> list[tuple[str, str]]:
