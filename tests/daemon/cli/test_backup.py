@@ -1,10 +1,12 @@
 import json
 import os
 import re
+import shutil
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -18,8 +20,9 @@ from daemon.configuration.discovery import Installed, installed_plugins
 from daemon.link.peers_editor import add_peer
 from daemon.link.peers_file import PeerEntry, load_peers
 from daemon.site.lock import state_lock
-from daemon.store.backup import copy_store
+from daemon.store.backup import DamagedError, check_store, copy_store
 from daemon.store.quarantine import quarantined, read
+from daemon.store.read_only import read_only
 from daemon.store.store import Store
 from daemon.system import private_files
 from daemon.system.private_files import write_new
@@ -29,6 +32,8 @@ from tests.support.process import PRETENCES
 from tests.support.terminal import terminal
 
 SITE = ("accounts.toml", "smqpd.id", "smqpd.toml", "state/smqpd.db")
+NOBODY = 65_534
+BEGUN = "a daemon began to write to the store meanwhile"
 
 
 @pytest.fixture
@@ -76,7 +81,34 @@ def test_the_copy_of_a_running_site_is_a_site(
     Store(tmp_path / "copy/state/smqpd.db").close()
 
 
-def test_of_a_site_that_is_stopped_nothing_is_written_so_that_it_may_be_read_only(
+@pytest.fixture
+def unwritable(site: Path) -> Iterator[Path]:
+    """A store that rests in a directory in which nothing can be made, as on a read-only file system."""
+    with TemporaryDirectory() as directory:
+        Store(site / "state/smqpd.db").close()
+        store = Path(shutil.copy(site / "state/smqpd.db", directory))
+        store.chmod(0o444)
+        store.parent.chmod(0o555)
+        user = os.geteuid()
+        if user == 0:  # who may write anywhere
+            os.seteuid(NOBODY)
+        try:
+            yield store
+        finally:
+            os.seteuid(user)
+            store.parent.chmod(0o700)
+
+
+def begin_to_write(store: Path) -> None:
+    """What a daemon does first, which is another user, who may."""
+    user = os.geteuid()
+    os.seteuid(os.getuid())
+    store.parent.chmod(0o755)
+    Path(f"{store}-wal").touch()
+    os.seteuid(user)
+
+
+def test_of_a_site_that_is_stopped_nothing_is_left_beside_the_store(
     site: Path, run: Callable[..., Result], tmp_path: Path
 ) -> None:
     Store(site / "state/smqpd.db").close()
@@ -86,14 +118,48 @@ def test_of_a_site_that_is_stopped_nothing_is_written_so_that_it_may_be_read_onl
     assert files(site) == before
 
 
-def test_what_a_daemon_began_to_write_meanwhile_is_no_backup(site: Path, tmp_path: Path) -> None:
-    Store(site / "state/smqpd.db").close()
+def test_a_site_that_starts_meanwhile_is_backed_up_as_it_was(site: Path, tmp_path: Path) -> None:
+    path = site / "state/smqpd.db"
+    Store(path).close()
+    before = files(site)
+    boot = check_store(path).boot
 
     def started(done: int, total: int) -> None:
-        Store(site / "state/smqpd.db").close()
+        Store(path).close()
 
-    with pytest.raises(sqlite3.OperationalError, match="a daemon began to write to the store meanwhile"):
-        copy_store(site / "state/smqpd.db", tmp_path / "copy.db", started)
+    assert copy_store(path, tmp_path / "copy.db", started).boot == boot
+    assert check_store(path).boot > boot
+    assert files(site) == before
+
+
+def test_where_nothing_can_be_written_a_site_that_is_stopped_is_read(unwritable: Path) -> None:
+    assert read(unwritable, quarantined) == []
+    assert check_store(unwritable).messages == 0
+
+
+def test_what_a_daemon_began_to_write_meanwhile_is_no_backup(unwritable: Path) -> None:
+    def look() -> None:
+        with read_only(unwritable) as connection:
+            connection.execute("SELECT boot FROM site").fetchone()
+            begin_to_write(unwritable)
+
+    with pytest.raises(sqlite3.OperationalError, match=BEGUN):
+        look()
+
+
+def test_what_a_daemon_began_to_write_meanwhile_is_not_taken_for_damaged(unwritable: Path) -> None:
+    def look() -> None:
+        with read_only(unwritable):
+            begin_to_write(unwritable)
+            raise DamagedError("SQLite's integrity check says: a page is torn")
+
+    with pytest.raises(sqlite3.OperationalError, match=BEGUN):
+        look()
+
+
+def test_what_is_damaged_and_rests_is_damaged(unwritable: Path) -> None:
+    with pytest.raises(DamagedError), read_only(unwritable):
+        raise DamagedError("SQLite's integrity check says: a page is torn")
 
 
 async def test_a_terminal_shows_how_far_it_is(site: Path, store: Store, tmp_path: Path) -> None:

@@ -210,9 +210,26 @@ MUTATIONS = [
     Mutation(
         name="a backup of a store that is begun meanwhile is taken for whole",
         file="daemon/store/read_only.py",
-        old="    if rests and (",
-        new="    if False and (",
+        old="            raise\n    _check_rested(path, before)",
+        new="            raise",
         tests=("tests/daemon/cli/test_backup.py::test_what_a_daemon_began_to_write_meanwhile_is_no_backup",),
+    ),
+    Mutation(
+        name="a store that is begun meanwhile is taken for damaged",
+        file="daemon/store/read_only.py",
+        old="            _check_rested(path, before)\n            raise",
+        new="            raise",
+        tests=(
+            "tests/daemon/cli/test_backup.py::"
+            "test_what_a_daemon_began_to_write_meanwhile_is_not_taken_for_damaged",
+        ),
+    ),
+    Mutation(
+        name="a stopped site that starts meanwhile is read without a snapshot",
+        file="daemon/store/read_only.py",
+        old="        if _can_guard(connection):",
+        new="        if False and _can_guard(connection):",
+        tests=("tests/daemon/cli/test_backup.py::test_a_site_that_starts_meanwhile_is_backed_up_as_it_was",),
     ),
     Mutation(
         name="what was refused by a full disk counts as published",
