@@ -69,7 +69,7 @@ class TlsTransport:
     """See `daemon.link.transport.LinkTransport`.
 
     Attributes:
-        addresses: where this site is listening, once `serve` has started.
+        addresses: where this site is listening, once `listen` has returned.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class TlsTransport:
         self.addresses: list[str] = []
         self._listen = listen
         self._passed = list(passed)
+        self._listeners: list[trio.SocketListener] | None = None
         self._wall_us = wall_us
         self._handshakes = Handshakes(HANDSHAKES_MAX)
         self._refusals = Refusals(_log)
@@ -111,18 +112,30 @@ class TlsTransport:
             await trio.aclose_forcefully(tcp)
             raise
 
+    async def listen(self) -> None:
+        """Let peers connect, of whom none is accepted before `serve`. Raises ListenError."""
+        self._listeners = await open_listeners(self._listen, self._passed, "peers")
+        self.addresses = [shown(listener.socket.getsockname()) for listener in self._listeners]
+
+    def stop_listening(self) -> None:
+        """Where `serve` has not begun: whoever has connected is lost."""
+        for listener in self._listeners or ():
+            listener.socket.close()
+        self._listeners = None
+
     async def serve(
         self, handler: SecuredHandler, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """See `LinkTransport`. Raises ListenError before it has started."""
+        """See `LinkTransport`. Listens first, if need be, and raises ListenError before it has started."""
 
         async def connected(tcp: trio.SocketStream) -> None:
             secured = await self._admit(tcp)
             if secured is not None:
                 await handler(secured)
 
-        listeners = await open_listeners(self._listen, self._passed, "peers")
-        self.addresses = [shown(listener.socket.getsockname()) for listener in listeners]
+        if self._listeners is None:
+            await self.listen()
+        listeners, self._listeners = self._listeners, None
         task_status.started()
         if listeners:
             await accept_all(connected, listeners, self._mishap)

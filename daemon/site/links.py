@@ -10,8 +10,8 @@ import random
 import re
 import secrets
 import socket
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -146,6 +146,22 @@ class SiteLinks:
         # before it is known whom to trust: of peers that are forgotten then is kept what they want
         broker.federating.peers_changed(self._peers)
         self._wanted.set()
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """Let peers connect, of whom none is accepted before `run`; their ports close where it never begins.
+
+        Where links begin by a reload, `run` listens. Raises ListenError.
+        """
+        transport = self._transport
+        if transport is None:
+            yield
+            return
+        await transport.listen()
+        try:
+            yield
+        finally:
+            transport.stop_listening()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Link with the peers until cancelled. Raises ListenError in a group."""

@@ -372,9 +372,10 @@ async def serve_site(
             await opened.tasks.start(
                 serve_control, settings.site.state_directory, site.answer, broker.mishaps.note
             )
-            await _serve_front_ends(
-                site, installed.plugins, lambda: opened.tasks.start(links.run), task_status
-            )
+            async with links.listening():
+                await _serve_front_ends(
+                    site, installed.plugins, lambda: opened.tasks.start(links.run), task_status
+                )
             await links.drain()
 
 
@@ -384,7 +385,7 @@ async def _serve_front_ends(
     link: Callable[[], Awaitable[object]],
     task_status: trio.TaskStatus[RunningSite],
 ) -> None:
-    """Once all front ends listen the site begins to `link`: a start that is refused has dialled nobody."""
+    """Once all front ends listen the site begins to `link`: a start that is refused has met no peer."""
     with site.front_ends:
         async with trio.open_nursery() as nursery:
             for name, plugin_settings in site.settings.plugins.items():

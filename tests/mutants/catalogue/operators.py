@@ -232,6 +232,28 @@ MUTATIONS = [
         tests=("tests/daemon/cli/test_backup.py::test_a_site_that_starts_meanwhile_is_backed_up_as_it_was",),
     ),
     Mutation(
+        name="a start that is refused since the port for peers is taken has served clients",
+        file="daemon/site/links.py",
+        old="        await transport.listen()\n        try:",
+        new="        try:",
+        tests=(
+            "tests/daemon/site/test_ports.py::test_where_the_port_for_peers_is_taken_no_client_is_served",
+        ),
+    ),
+    Mutation(
+        name="a start that is refused since a port of a front end is taken has met peers",
+        file="daemon/site/site.py",
+        old="        async with trio.open_nursery() as nursery:\n            for name, plugin",
+        new=(
+            "        async with trio.open_nursery() as nursery:\n            await link()\n"
+            "            for name, plugin"
+        ),
+        tests=(
+            "tests/daemon/site/test_ports.py::"
+            "test_where_the_port_of_a_front_end_is_taken_no_peer_is_dialled_or_accepted",
+        ),
+    ),
+    Mutation(
         name="what was refused by a full disk counts as published",
         file="daemon/broker/session.py",
         old="return self._published - self.outbox.unpublished",
