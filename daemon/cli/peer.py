@@ -104,7 +104,7 @@ def _waiting(state_directory: Path, name: str) -> int:
         links = decoded(line(state_directory, Question(ask="peers")), list[LinkStatus])
     except Failure:  # whoever has the site take the change on says why
         return 0
-    return sum(link.waiting + link.in_flight for link in links if link.peer == name)
+    return sum(link.messages for link in links if link.peer == name)
 
 
 def _say(name: str, done: str, as_json: bool, **more: int) -> None:

@@ -57,6 +57,7 @@ def _with(status: LinkStatus, unacknowledged: _Unacknowledged | None, now_ms: in
         return status
     return msgspec.structs.replace(
         status,
+        messages=unacknowledged.copies,
         waiting=max(unacknowledged.copies - status.in_flight, status.waiting),
         lag_s=max((now_ms - unacknowledged.born_ms) / 1000, status.lag_s or 0.0),
     )

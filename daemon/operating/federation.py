@@ -21,6 +21,7 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
         in_flight: units written and not acknowledged.
         lag_s: age of the oldest of them (of what waits on disk, since it was published, by the clock of the
             site where it was); None where there is none.
+        messages: that it has not answered for, sent or not; units are also controls. 0 from a site of 0.1.
         why_down: why the last link, or the last attempt at one, ended; "" where none did.
     """
 
@@ -35,6 +36,7 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     why_down: str
     version: str
     features: tuple[str, ...]
+    messages: int = 0
 
 
 class KnownSite(msgspec.Struct, frozen=True, kw_only=True):

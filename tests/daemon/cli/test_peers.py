@@ -10,7 +10,10 @@ import trio
 
 from daemon.control.client import Question
 from daemon.control.socket import Tell, serve_control
+from daemon.link.peers_editor import add_peer
+from daemon.link.peers_file import PeerEntry
 from daemon.operating.federation import LinkStatus, Route
+from daemon.site.standing import Standing
 from daemon.system.mishaps import Mishaps
 from daemon.terminal.failure import USAGE
 from routing.peering.news import DESTINATIONS, NEWS
@@ -38,7 +41,18 @@ DOWN = msgspec.structs.replace(
     waiting=1_234_567,
     in_flight=0,
     lag_s=86_400.0,
+    messages=3,
     why_down="cannot be dialled at 192.0.2.8:721: Connection refused \x1b[2J",
+)
+
+STANDING = Standing(
+    server="gamma.example",
+    version="0.2.0",
+    connections=0,
+    held=0,
+    held_guaranteed=0,
+    errors=0,
+    damaged=0,
 )
 
 
@@ -49,7 +63,7 @@ async def operator(tmp_path: Path) -> AsyncIterator[Operator]:
     (tmp_path / "state").mkdir()
 
     async def answer(question: Question, tell: Tell) -> None:
-        await tell([UP, DOWN])
+        await tell([UP, DOWN] if question.ask == "peers" else STANDING)
 
     async with trio.open_nursery() as nursery:
         await nursery.start(serve_control, tmp_path / "state", answer, Mishaps().note)
@@ -71,6 +85,14 @@ async def test_names_and_numbers_are_whole_reasons_have_their_own_line_and_a_lin
     assert lines[-1] == (
         "beta.example is down: cannot be dialled at 192.0.2.8:721: Connection refused \\x1b[2J"
     )
+
+
+async def test_a_peer_that_goes_is_said_to_have_lacked_messages_and_not_what_sites_tell_each_other(
+    operator: Operator, tmp_path: Path
+) -> None:
+    add_peer(tmp_path / "peers.toml", PeerEntry(name="beta.example"))
+    _, shown, _ = await operator.command("peer", "remove", "beta.example")
+    assert shown.startswith("Removed beta.example, for which 3 messages waited. ")
 
 
 async def test_a_peer_that_takes_no_wants_from_news_is_named(tmp_path: Path) -> None:

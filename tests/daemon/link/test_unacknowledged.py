@@ -47,3 +47,20 @@ async def test_what_waits_for_one_peer_is_not_shown_with_another(tmp_path: Path)
         with trio.fail_after(PATIENCE_S):
             found = await with_unacknowledged(alpha.links.status, copies, alpha.broker.clock.wall_ms())
         assert [(one.peer, one.waiting) for one in found] == [("beta", 1), ("gamma", 0)]
+
+
+async def test_messages_are_told_from_what_sites_tell_each_other(tmp_path: Path) -> None:
+    network = MemoryNetwork()
+    async with (
+        federated_site(network, tmp_path, "alpha", ["beta"], rules=FLOODED) as alpha,
+        federated_site(network, tmp_path, "beta", ["alpha"]),
+    ):
+        await alpha.linked("beta")
+        network.silence()
+        publisher = await alpha.client("publisher")
+        await publisher.subscribe("news")
+        await publisher.publish("weather", "rain", depth=1)
+        with trio.fail_after(PATIENCE_S):
+            while (found := await shown(alpha)).waiting + found.in_flight < 2:
+                await trio.sleep(0.01)
+        assert found.messages == 1

@@ -254,6 +254,15 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="what sites tell each other counts among the messages for a peer that is removed",
+        file="daemon/cli/peer.py",
+        old="sum(link.messages for",
+        new="sum(link.waiting + link.in_flight for",
+        tests=(
+            "tests/daemon/cli/test_peers.py::test_a_peer_that_goes_is_said_to_have_lacked_messages_and_not_what_sites_tell_each_other",
+        ),
+    ),
+    Mutation(
         name="what was refused by a full disk counts as published",
         file="daemon/broker/session.py",
         old="return self._published - self.outbox.unpublished",
