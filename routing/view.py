@@ -6,7 +6,7 @@ written.
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import msgspec
@@ -164,9 +164,11 @@ class SiteView:
         return found[0] if len(found) == 1 else min(found, key=_id, default=None)
 
     def for_peers_in_steps(self, topic: Topic) -> Iterator[int]:
-        """How many messages of a topic wait for other sites, in parts that each take some microseconds.
+        """How many messages of a topic wait for other sites, in parts that are to be added.
 
         A peer has still to answer for such a message, or there is no way to a site that is due to have it.
+        Before the first part all are taken down, which takes a hundredth of a second for each million; then
+        each part takes some microseconds.
         """
         copies = iter(list(self._crossing(topic).values()))
         while part := list(islice(copies, COUNTED_AT_ONCE)):
@@ -177,13 +179,25 @@ class SiteView:
         topics = self._state.topics.values()
         return [self._topic_info(topic) for topic in topics if front_end in topic.annotations]
 
+    def scattered(self, topic: Topic) -> Iterator[Entry]:
+        """What a topic holds in no order of ids, as it is now, some of it twice, and some of other topics.
+
+        It waits for other sites, or for who wants Sequences in order. All is taken down at once, which takes
+        some hundredths of a second for each million, and then given out.
+        """
+        crossing = list(self._crossing(topic).values())
+        waiting = self._state.matching.waits_with(topic)
+        queues = [list(each.queue) for each in waiting if each.order is not None]
+        return chain((copy.entry for copy in crossing), *queues)
+
     def browse(
-        self, topic_name: str, after: int, count: int, *, every: bool = False
+        self, topic_name: str, after: int, count: int, *, scattered: Iterable[Entry] | None = None
     ) -> list[tuple[Entry, bool]]:
         """Up to `count` entries with a greater id than `after`, by id; True where one has it for itself.
 
         What waits for someone to come: the shared queue, what is locked of it, and what is kept for those
-        who join late; with `every` also what only waits for those who were there, or for other sites.
+        who join late. Where it is given what is `scattered`, the first `count` that come after and are held,
+        also what only waits for those who were there, or for other sites.
         """
         topic = self._state.topics.get(topic_name)
         if topic is None:
@@ -191,17 +205,12 @@ class SiteView:
         found: dict[int, tuple[Entry, bool]] = {}
         for entry in (*topic.kept.after(after, count), *topic.shared.after(after, count)):
             found[entry.id] = (entry, False)
-        for subscription in self._state.matching.waits_with(topic) if every else ():
-            queue = subscription.queue
-            # who wants Sequences in order has a queue in another one than that of arrival
-            waiting = queue.after(after, count) if subscription.order is None else list(queue)
-            for entry in waiting:
-                if entry.topic is topic and entry.id > after:
-                    found[entry.id] = (entry, False)
-        if every:
-            crossing = self._crossing(topic)
-            later = (id for id, copy in crossing.items() if id > after and not copy.entry.flags & GONE)
-            found |= {id: (crossing[id].entry, False) for id in heapq.nsmallest(count, later)}
+        if scattered is not None:
+            found |= {entry.id: (entry, False) for entry in scattered}
+            for subscription in self._state.matching.waits_with(topic):
+                # who wants Sequences in order has a queue in another one than that of arrival
+                waiting = subscription.queue.after(after, count) if subscription.order is None else ()
+                found |= {entry.id: (entry, False) for entry in waiting if entry.topic is topic}
         for _, _, lock in self._state.delayed:
             entry = lock.entry
             if entry.topic is topic and entry.id > after and entry.id in self._state.entries:

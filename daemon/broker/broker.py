@@ -118,7 +118,8 @@ class Broker:
         )
         self._bodies = Bodies(self.door.view.last_id)
         self.reading = Reading(self.door, store)
-        self.browse = Browsing(self.door, self._bodies, self.reading, clock).page
+        browsing = Browsing(self.door, self._bodies, self.reading, clock)
+        self.browse, self.browse_every = browsing.page, browsing.every
         self.wal = WriteAheadLog(store, self._disk, self.reading.lock, self.wake, commits.beside)
         self.federating = Federating(
             self.door,

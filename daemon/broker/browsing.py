@@ -1,6 +1,9 @@
 """What a topic holds, as front ends are shown it."""
 
 import math
+from bisect import bisect_right
+from collections.abc import AsyncGenerator
+from typing import Final
 
 import trio
 
@@ -8,8 +11,13 @@ from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.reading import Reading
 from daemon.frontend import HeldMessage
 from daemon.system.clock import Clock
+from daemon.system.stepping import in_steps
 from routing.door import Door
 from routing.queue import Entry
+from routing.view import SiteView
+
+FOUND_AT_ONCE: Final = 2_000
+"""Messages that are found in one look at all that are in no order."""
 
 
 class Browsing:
@@ -21,15 +29,32 @@ class Browsing:
         self._reading = reading
         self._clock = clock
 
-    async def page(self, topic: str, after: int, count: int, *, every: bool = False) -> list[HeldMessage]:
-        """See `daemon.frontend.Session.browse`; what is just decided, and nowhere yet, is not shown.
+    async def page(self, topic: str, after: int, count: int) -> list[HeldMessage]:
+        """See `daemon.frontend.Session.browse`; what is just decided, and nowhere yet, is not shown."""
+        return await self._page(topic, after, count, None)
 
-        With `every` also what only waits for those who were there.
-        """
+    async def every(
+        self, topic: str, after: int, count: int, at_once: int
+    ) -> AsyncGenerator[list[HeldMessage], None]:
+        """The same in pages of so many, with what only waits for those who were there, or for other sites."""
+        scattered = Scattered(self._door.view, topic)
+        while count > 0:
+            wanted = min(count, at_once)
+            page = await self._page(topic, after, wanted, scattered)
+            yield page
+            if len(page) < wanted:
+                return
+            count -= wanted
+            after = page[-1].message_id
+
+    async def _page(
+        self, topic: str, after: int, count: int, scattered: "Scattered | None"
+    ) -> list[HeldMessage]:
         held: list[HeldMessage] = []
         while True:
             wanted = count - len(held)
-            shown = self._door.view.browse(topic, after, wanted, every=every)
+            besides = None if scattered is None else await scattered.after(after, wanted)
+            shown = self._door.view.browse(topic, after, wanted, scattered=besides)
             found = {entry.id: self._bodies.find(entry.id) for entry, _ in shown}
             missing = [id for id, stored in found.items() if stored is None and id <= self._bodies.newest_id]
             if missing:
@@ -55,3 +80,42 @@ class Browsing:
             stored=stored,
             expires_in_s=None if entry.deadline == math.inf else max(left_s, 0.0),
         )
+
+
+class Scattered:
+    """What a topic holds in no order: the first of it by id, which are found once for many pages."""
+
+    def __init__(self, view: SiteView, topic: str) -> None:
+        self._view = view
+        self._topic = topic
+        self._found: list[Entry] = []
+        self._are_all = False
+
+    async def after(self, id: int, count: int) -> list[Entry]:
+        """Up to `count` entries that are held now, by id; others run where they are to be found first."""
+        while True:
+            later = self._found[bisect_right(self._found, id, key=_id) :]
+            held = [entry for entry in later if self._view.entry(entry.id) is entry][:count]
+            if len(held) == count or self._are_all:
+                return held
+            await self._find(id)
+
+    async def _find(self, after: int) -> None:
+        topic = self._view.found_topic(self._topic)
+        found: dict[int, Entry] = {}
+        last = math.inf
+        async for some in in_steps(() if topic is None else self._view.scattered(topic)):
+            found |= {
+                entry.id: entry
+                for entry in some
+                if after < entry.id < last and entry.topic is topic and self._view.entry(entry.id) is entry
+            }
+            if len(found) > 2 * FOUND_AT_ONCE:
+                found = dict(sorted(found.items())[:FOUND_AT_ONCE])
+                last = max(found)
+        self._are_all = last == math.inf
+        self._found = [entry for _, entry in sorted(found.items())]
+
+
+def _id(entry: Entry) -> int:
+    return entry.id

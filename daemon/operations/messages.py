@@ -1,5 +1,6 @@
 """What a topic holds, to be looked at: headers, and as much of the bodies as fits."""
 
+from contextlib import aclosing
 from typing import Final
 
 from daemon.broker.broker import Broker
@@ -30,18 +31,14 @@ class MessageQueries:
         """See `daemon.operating.operations.Operations`."""
         check_topic(topic)
         found: list[BrowsedMessage] = []
-        left, room = min(count, BROWSED_MAX), BODIES_BYTES_MAX
-        while left > 0:
-            wanted = min(left, READ_AT_ONCE)
-            page = await self._broker.browse(topic, after, wanted, every=True)
-            for held in page:
-                shown = self._shown(held, min(BODY_BYTES_MAX, room))
-                room -= sum(len(section.body) for section in shown.sections)
-                found.append(shown)
-            if len(page) < wanted:
-                break
-            left -= len(page)
-            after = page[-1].message_id
+        room = BODIES_BYTES_MAX
+        every = self._broker.browse_every(topic, after, min(count, BROWSED_MAX), READ_AT_ONCE)
+        async with aclosing(every) as pages:
+            async for page in pages:
+                for held in page:
+                    shown = self._shown(held, min(BODY_BYTES_MAX, room))
+                    room -= sum(len(section.body) for section in shown.sections)
+                    found.append(shown)
         return found
 
     async def dead_letters(self, topic: str, after: int, count: int) -> list[DeadLetter]:

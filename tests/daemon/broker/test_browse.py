@@ -1,14 +1,20 @@
 """Looking at what a topic holds while others work on it."""
 
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
 
+from daemon.broker import browsing
 from daemon.broker.committing import GATHER_MAX_S
 from daemon.frontend import HeldMessage
+from daemon.system import stepping
 from tests.support.broker import virtual_site
+from tests.support.federated import FederatedSite, federated_site
+from tests.support.links import MemoryNetwork
 from tests.support.patience import PATIENCE_S
 
 
@@ -56,3 +62,72 @@ async def test_what_has_just_been_published_is_not_lost_to_who_looks_before_it_i
         site.broker.commits.gather_max_s = 0.0
         mock_clock.jump(GATHER_MAX_S)
     assert "dropped" not in {record.event for record in site.records()}
+
+
+@asynccontextmanager
+async def site_with_copies(directory: Path, count: int) -> AsyncIterator[FederatedSite]:
+    """It holds so many for a peer that is not there."""
+    rules = {"beta": {"flood": True}}
+    async with federated_site(MemoryNetwork(), directory, "alpha", ["beta"], rules=rules) as alpha:
+        publisher = await alpha.client("publisher")
+        for number in range(count):
+            await publisher.publish("weather", str(number), depth=1)
+        yield alpha
+
+
+async def browsed(site: FederatedSite, count: int, at_once: int) -> list[str]:
+    found = []
+    async with aclosing(site.broker.browse_every("weather", 0, count, at_once)) as pages:
+        async for page in pages:
+            found += [held.stored.message.sections[0].body.decode() for held in page]
+    return found
+
+
+async def test_others_run_while_what_waits_for_links_is_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = 0
+
+    async def work() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with site_with_copies(tmp_path, 10 * stepping.LOOKED_AT) as site, trio.open_nursery() as nursery:
+        monkeypatch.setattr(stepping, "STEP_S", 0.0)
+        nursery.start_soon(work)
+        assert await browsed(site, 5, 5) == ["0", "1", "2", "3", "4"]
+        nursery.cancel_scope.cancel()
+    assert turns >= 10
+
+
+async def test_what_waits_for_links_is_looked_through_once_for_all_pages(tmp_path: Path) -> None:
+    async with site_with_copies(tmp_path, 6) as site:
+        scattered = browsing.Scattered(site.broker.door.view, "weather")
+        with trio.testing.assert_checkpoints():
+            first = await scattered.after(0, 3)
+        with trio.testing.assert_no_checkpoints():
+            second = await scattered.after(first[-1].id, 3)
+            assert await scattered.after(second[-1].id, 3) == []
+        assert [entry.id for entry in first + second] == sorted(site.broker.door.outlook.copies)
+
+
+@pytest.mark.parametrize("gone", [0, 7])
+async def test_more_than_is_found_at_once_is_browsed_without_a_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: int
+) -> None:
+    monkeypatch.setattr(browsing, "FOUND_AT_ONCE", 10)
+    async with site_with_copies(tmp_path, 64) as site:
+        ada = await site.client("ada")
+        pages = site.broker.browse_every("weather", 0, 1_000, 3)
+        async with aclosing(pages):
+            assert len(await anext(pages)) == 3
+            later = sorted(site.broker.door.outlook.copies)[3 : 3 + gone]
+            for id in later:
+                entry = site.broker.door.view.entry(id)
+                assert entry is not None
+                ada.session.remove("weather", entry.smuid("alpha"))
+            found = [held.message_id async for page in pages for held in page]
+        assert found == sorted(site.broker.door.outlook.copies)[3:]
+        assert len(found) == 61 - gone

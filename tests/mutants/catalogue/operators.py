@@ -189,8 +189,8 @@ MUTATIONS = [
     Mutation(
         name="who looks at what a topic holds does not see what waits for a link",
         file="routing/view.py",
-        old="        if every:\n            crossing",
-        new="        if False:\n            crossing",
+        old="            found |= {entry.id: (entry, False) for entry in scattered}\n",
+        new="",
         tests=(CHECK + "test_what_waits_for_a_link_that_is_down_is_seen_with_its_topic",),
     ),
     Mutation(
@@ -260,6 +260,24 @@ MUTATIONS = [
         new="sum(link.waiting + link.in_flight for",
         tests=(
             "tests/daemon/cli/test_peers.py::test_a_peer_that_goes_is_said_to_have_lacked_messages_and_not_what_sites_tell_each_other",
+        ),
+    ),
+    Mutation(
+        name="who browses takes the first that were found of what waits for links for all",
+        file="daemon/broker/browsing.py",
+        old="        self._are_all = last == math.inf\n",
+        new="        self._are_all = True\n",
+        tests=(
+            "tests/daemon/broker/test_browse.py::test_more_than_is_found_at_once_is_browsed_without_a_gap",
+        ),
+    ),
+    Mutation(
+        name="what waits for links is looked through for each page",
+        file="daemon/broker/browsing.py",
+        old="        while True:\n            later",
+        new="        await self._find(id)\n        while True:\n            later",
+        tests=(
+            "tests/daemon/broker/test_browse.py::test_what_waits_for_links_is_looked_through_once_for_all_pages",
         ),
     ),
     Mutation(
