@@ -6,6 +6,7 @@ from typing import Any
 import trio
 from h2.events import DataReceived
 from hypercorn.events import Closed
+from hypercorn.protocol.events import EndBody
 from hypercorn.protocol.h2 import H2Protocol
 
 
@@ -22,6 +23,7 @@ class Http2(H2Protocol):  # type: ignore[misc]
         self._wait_s = wait_s
         self._slow = slow
         self._waiting: dict[int, trio.CancelScope] = {}
+        self._sent = trio.lowlevel.ParkingLot()
 
     async def handle(self, event: Any) -> None:
         """Take what has come; after `Closed` nobody waits for anything to be sent."""
@@ -32,17 +34,29 @@ class Http2(H2Protocol):  # type: ignore[misc]
                 await self.has_data.set()
                 for buffer in self.stream_buffers.values():
                     await buffer.close()
+                self._sent.unpark_all()
 
     async def stream_send(self, event: Any) -> None:
-        """Send a part of an answer; returns, too, where the client does not take it."""
+        """Send a part of an answer; returns, too, where the client does not take it.
+
+        The end of one is waited for until it is sent: what comes next, as its application goes on, may be
+        a GOAWAY, after which nothing is.
+        """
         with trio.move_on_after(self._wait_s()) as waiting:
             self._waiting[event.stream_id] = waiting
             try:
                 await super().stream_send(event)
+                while self._is_held(event):
+                    await self._sent.park()
             finally:
                 del self._waiting[event.stream_id]
         if waiting.cancelled_caught:
             self._slow()
+
+    def _is_held(self, event: Any) -> bool:
+        """Whether something of it has still to be sent before its application goes on."""
+        held = not self.closed and event.stream_id in self.stream_buffers
+        return held and isinstance(event, EndBody)
 
     async def _send_data(self, stream_id: int) -> None:
         buffer = self.stream_buffers[stream_id].buffer
@@ -50,6 +64,7 @@ class Http2(H2Protocol):  # type: ignore[misc]
         await super()._send_data(stream_id)
         if len(buffer) < before and stream_id in self._waiting:
             self._waiting[stream_id].deadline = trio.current_time() + self._wait_s()
+        self._sent.unpark_all()
 
     async def _handle_events(self, events: list[Any]) -> None:
         for event in events:

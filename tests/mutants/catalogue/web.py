@@ -20,6 +20,13 @@ MUTATIONS = [
         tests=(CONNECTION + "TestWhoTakesNothing",),
     ),
     Mutation(
+        name="over HTTP/2 the goodbye at drain overtakes the end of an answer",
+        file="plugins/web/http2.py",
+        old="        return held and isinstance(event, EndBody)\n",
+        new="        return False\n",
+        tests=(CONNECTION + "TestDraining",),
+    ),
+    Mutation(
         name="a body that comes after its answer ends the connection",
         file="plugins/web/http2.py",
         old="event.stream_id not in self.streams:",

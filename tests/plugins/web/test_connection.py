@@ -59,9 +59,12 @@ def live(site: Any) -> Live:
 
 
 @pytest.fixture
-def connect(site: Any, live: Live, nursery: trio.Nursery) -> Connect:
-    server = WebServer(site, make_app(site, WebSettings(), live))
+def server(site: Any, live: Live) -> WebServer:
+    return WebServer(site, make_app(site, WebSettings(), live))
 
+
+@pytest.fixture
+def connect(server: WebServer, nursery: trio.Nursery) -> Connect:
     def connect() -> Connected:
         connected = Connected()
         nursery.start_soon(connected.serve, server)
@@ -189,6 +192,42 @@ async def test_events_have_as_many_streams_as_there_may_be(
         leaving = Http2Client(connected.ours, window=0)
         assert await leaving.status(await leaving.begin("GET", "/events", ADA)) == 200
         await leaving.stream.aclose()
+        await connected.ended.wait()
+
+
+class TestDraining:
+    """What is under way when the site drains is answered whole, and then told to be the last."""
+
+    @pytest.fixture
+    def server(self, server: WebServer, nursery: trio.Nursery) -> WebServer:
+        nursery.start_soon(server.drain)
+        return server
+
+    async def test_a_body_that_still_comes(
+        self, site: BrokerSite, client: Http2Client, connected: Connected, autojump_clock: MockClock
+    ) -> None:
+        publish = ("POST", "/api/topic/messages?name=jobs", ADA)
+        streams = [await client.begin(*publish, ends=False) for _ in range(2)]
+        await wait_all_tasks_blocked()
+        site.draining.set()
+        for stream in streams:
+            client.connection.send_data(stream, b"work", end_stream=True)
+            await client.flush()
+            assert await client.status(stream) == 200
+            await client.until(h2.events.StreamEnded, stream)
+        await client.until(h2.events.ConnectionTerminated)
+        await connected.ended.wait()
+
+    async def test_events_of_two(
+        self, site: BrokerSite, client: Http2Client, connected: Connected, autojump_clock: MockClock
+    ) -> None:
+        streams = [await client.begin("GET", "/events", ADA) for _ in range(2)]
+        for stream in streams:
+            await client.until(h2.events.DataReceived, stream)
+        site.draining.set()
+        for stream in streams:
+            await client.until(h2.events.StreamEnded, stream)
+        await client.until(h2.events.ConnectionTerminated)
         await connected.ended.wait()
 
 
