@@ -19,12 +19,13 @@ from typing import Any, Final
 import trio
 from hypercorn.config import Config
 from hypercorn.events import Closed, RawData
-from hypercorn.protocol.h11 import H2CProtocolRequiredError, H2ProtocolAssumedError, H11Protocol
+from hypercorn.protocol.h11 import H2CProtocolRequiredError, H2ProtocolAssumedError
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
 
 from daemon.connections.shell import send_in_parts
 from daemon.frontend import Site
+from plugins.web.http1 import Http1
 from plugins.web.http2 import Http2
 
 _log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class WebConnection:
         """Serve it until it ends, or its time has come. Errors of the client end here, but not its stream."""
         async with trio.open_nursery() as self._tasks:
             over_tls = self._stream.selected_alpn_protocol() if self._tls else None
-            self._protocol = self._speak(Http2 if over_tls == "h2" else H11Protocol)
+            self._protocol = self._speak(Http2 if over_tls == "h2" else Http1)
             with self._reading:
                 await self._of_client(self._read)
             await self._of_client(self._protocol.handle, Closed())
@@ -103,7 +104,7 @@ class WebConnection:
         while more:
             data = await self._stream.receive_some(RECEIVE_BYTES)
             more = bool(data)
-            if more and not self._begun and not self._requests and isinstance(self._protocol, H11Protocol):
+            if more and not self._begun and not self._requests and isinstance(self._protocol, Http1):
                 self._begun = True
                 self._reading.deadline = trio.current_time() + self._site.limits.login_timeout_s
             await self._handle(bytes(data))
@@ -186,10 +187,7 @@ class WebConnection:
             await send(message)
 
         try:
-            if scope["type"] == "http":
-                await app(scope, incoming.receive, answer)
-            else:
-                await answer({"type": "websocket.close"})
+            await app(scope, incoming.receive, answer)
             await send(None)
         finally:
             incoming.read_no_more()

@@ -5,6 +5,7 @@ from typing import Any
 
 import trio
 from h2.events import DataReceived
+from h2.settings import SettingCodes, Settings
 from hypercorn.events import Closed
 from hypercorn.protocol.events import EndBody
 from hypercorn.protocol.h2 import H2Protocol
@@ -14,12 +15,15 @@ class Http2(H2Protocol):  # type: ignore[misc]
     """One connection.
 
     What comes of a body whose request has been answered is passed over; RST_STREAM, as RFC 9113 8.1 allows,
-    makes some clients forget the answer. Priorities, which may be disregarded (RFC 9113 5.3.2), are.
+    makes some clients forget the answer. Priorities, which may be disregarded (RFC 9113 5.3.2), are. CONNECT,
+    be it for a proxy or for a WebSocket (RFC 8441), is refused.
     """
 
     def __init__(self, *args: Any, wait_s: Callable[[], float], slow: Callable[[], None]) -> None:
         """`slow` is called where a stream's client has let nothing be sent of it for so long."""
         super().__init__(*args)
+        settings = {**self.connection.local_settings, SettingCodes.ENABLE_CONNECT_PROTOCOL: 0}
+        self.connection.local_settings = Settings(client=False, initial_values=settings)
         self._wait_s = wait_s
         self._slow = slow
         self._waiting: dict[int, trio.CancelScope] = {}
@@ -79,10 +83,13 @@ class Http2(H2Protocol):  # type: ignore[misc]
         pass
 
     async def _create_stream(self, request: Any) -> None:
-        path = dict(request.headers).get(b":path")
-        if path is not None and path.isascii():
+        head = dict(request.headers)
+        if head[b":method"].upper() == b"CONNECT":
+            status = b"501"
+        elif head[b":path"].isascii():
             await super()._create_stream(request)
             return
-        status = b"501" if path is None else b"400"  # without one it is the CONNECT of a proxy
+        else:
+            status = b"400"
         self.connection.send_headers(request.stream_id, [(b":status", status)], end_stream=True)
         await self._flush()

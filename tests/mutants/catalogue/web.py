@@ -34,6 +34,20 @@ MUTATIONS = [
         tests=(CONNECTION + "TestFrames",),
     ),
     Mutation(
+        name="a WebSocket that does not wait for an answer is an error of the site",
+        file="plugins/web/http1.py",
+        old='(b"upgrade", b"websocket")',
+        new='(b"", b"")',
+        tests=(CONNECTION + "TestFrames",),
+    ),
+    Mutation(
+        name="a WebSocket over HTTP/2 cancels other requests of its connection",
+        file="plugins/web/http2.py",
+        old='        if head[b":method"].upper() == b"CONNECT":\n',
+        new='        if b":path" not in head:\n',
+        tests=(CONNECTION + "TestFrames",),
+    ),
+    Mutation(
         name="a body that is refused blocks its answer",
         file="plugins/web/connection.py",
         old="            incoming.read_no_more()\n            await send(message)\n",

@@ -302,6 +302,34 @@ class TestFrames:
         assert await client.status(1) == 501
         assert await client.status(await client.begin("GET", "/health/live")) == 200
 
+    async def test_a_websocket_that_does_not_wait_for_an_answer(
+        self, connect: Connect, autojump_clock: MockClock
+    ) -> None:
+        """In HTTP/1.1. Which of both would come first is a matter of chance, so several do so."""
+        upgrade = (
+            b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+        for _ in range(10):
+            connected = connect()
+            await connected.ours.send_all(upgrade + b"\x81\x80abcd")
+            assert (await connected.ours.receive_some()).startswith(b"HTTP/1.1 403 ")
+            await connected.ended.wait()
+
+    async def test_a_websocket_over_http_2(self, client: Http2Client, autojump_clock: MockClock) -> None:
+        """Which is not offered. Other requests of its connection go on."""
+        listening = await client.begin("GET", "/events", ADA)
+        assert await client.status(listening) == 200
+        assert not client.connection.remote_settings.enable_connect_protocol
+        for _ in range(10):
+            version = ("sec-websocket-version", "13")
+            stream = await client.begin("CONNECT", "/", (":protocol", "websocket"), version, ends=False)
+            client.connection.send_data(stream, b"a frame")
+            await client.flush()
+            assert await client.status(stream) == 501
+        for _ in range(3):
+            await client.until(h2.events.DataReceived, listening)
+
     async def test_a_path_that_is_no_ascii(self, client: Http2Client, autojump_clock: MockClock) -> None:
         assert await client.status(await client.begin("GET", "/é")) == 400
         assert await client.status(await client.begin("GET", "/health/live")) == 200
