@@ -43,8 +43,8 @@ class Http2(H2Protocol):  # type: ignore[misc]
     async def stream_send(self, event: Any) -> None:
         """Send a part of an answer; returns, too, where the client does not take it.
 
-        The end of one is waited for until it is sent: what comes next, as its application goes on, may be
-        a GOAWAY, after which nothing is.
+        A part is waited for until it is sent, so that no more of an answer is kept than one. So is its end:
+        what comes next, as its application goes on, may be a GOAWAY, after which nothing is sent.
         """
         with trio.move_on_after(self._wait_s()) as waiting:
             self._waiting[event.stream_id] = waiting
@@ -59,8 +59,9 @@ class Http2(H2Protocol):  # type: ignore[misc]
 
     def _is_held(self, event: Any) -> bool:
         """Whether something of it has still to be sent before its application goes on."""
-        held = not self.closed and event.stream_id in self.stream_buffers
-        return held and isinstance(event, EndBody)
+        if self.closed or event.stream_id not in self.stream_buffers:
+            return False
+        return isinstance(event, EndBody) or bool(self.stream_buffers[event.stream_id].buffer)
 
     async def _send_data(self, stream_id: int) -> None:
         buffer = self.stream_buffers[stream_id].buffer

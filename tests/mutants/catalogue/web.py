@@ -22,9 +22,16 @@ MUTATIONS = [
     Mutation(
         name="over HTTP/2 the goodbye at drain overtakes the end of an answer",
         file="plugins/web/http2.py",
-        old="        return held and isinstance(event, EndBody)\n",
-        new="        return False\n",
+        old="        return isinstance(event, EndBody) or ",
+        new="        return ",
         tests=(CONNECTION + "TestDraining",),
+    ),
+    Mutation(
+        name="an endless answer over HTTP/2 is kept for who does not take it",
+        file="plugins/web/http2.py",
+        old=" or bool(self.stream_buffers[event.stream_id].buffer)\n",
+        new="\n",
+        tests=(CONNECTION + "TestWhoTakesNothing",),
     ),
     Mutation(
         name="a body that comes after its answer ends the connection",

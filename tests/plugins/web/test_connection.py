@@ -99,6 +99,16 @@ class TestWhoTakesNothing:
         assert SEND_S <= trio.current_time() - began < 2 * SEND_S
         assert site.broker.mishaps.count == 0
 
+    async def test_also_who_listens_to_events_that_have_no_end(
+        self, client: Http2Client, connected: Connected, live: Live, autojump_clock: MockClock
+    ) -> None:
+        began = trio.current_time()
+        assert await client.status(await client.begin("GET", "/events", ADA)) == 200
+        with trio.move_on_after(10 * SEND_S):
+            await connected.ended.wait()
+        assert SEND_S <= trio.current_time() - began < 2 * SEND_S
+        assert live.streams == 0
+
     async def test_pings_do_not_help(
         self, client: Http2Client, connected: Connected, autojump_clock: MockClock
     ) -> None:
