@@ -5,6 +5,7 @@ requests that are under way are answered, and connections that rest are closed.
 """
 
 import logging
+import sys
 from typing import Final
 
 import trio
@@ -73,6 +74,7 @@ class WebServer:
         self._config.include_server_header = False
         self._config.h11_max_incomplete_size = HEAD_BYTES_MAX
         self._config.h2_max_header_list_size = HEAD_BYTES_MAX
+        self._config.keep_alive_max_requests = sys.maxsize  # over HTTP/2 the last would not be answered
         self._config.h2_max_concurrent_streams = REQUESTS_MAX
         self._open: set[WebConnection] = set()
 

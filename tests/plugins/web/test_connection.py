@@ -241,6 +241,15 @@ class TestDraining:
         await connected.ended.wait()
 
 
+async def test_a_connection_may_have_any_number_of_requests(
+    client: Http2Client, autojump_clock: MockClock
+) -> None:
+    for _ in range(1_100):
+        stream = await client.begin("GET", "/health/live")
+        assert await client.status(stream) == 200
+        await client.until(h2.events.StreamEnded, stream)
+
+
 async def test_a_ping_is_not_the_beginning_of_a_request(
     client: Http2Client, connected: Connected, autojump_clock: MockClock
 ) -> None:
