@@ -34,7 +34,10 @@ AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
 
 KEEP_ALIVE_S: Final = 60.0
 REQUESTS_MAX: Final = 50
-"""At a time on one connection of HTTP/2, with those whose streams the client has closed."""
+"""At a time on one connection of HTTP/2, as its client is told."""
+
+UNDER_WAY_MAX: Final = 2 * REQUESTS_MAX
+"""With those whose streams are closed, by an answer or as the client has cancelled them; more are refused."""
 
 RECEIVE_BYTES: Final = 65_536
 
@@ -56,7 +59,6 @@ class WebConnection:
         self._reading = trio.CancelScope(deadline=trio.current_time() + site.limits.login_timeout_s)
         self._lost = False
         self._requests = set[Incoming]()
-        self._less = trio.lowlevel.ParkingLot()
         self._begun = True
         self._protocol: Any = None
         self._tasks: trio.Nursery
@@ -90,7 +92,11 @@ class WebConnection:
 
     def _speak(self, version: Any, **more: Any) -> Any:
         if version is Http2:
-            more = {"wait_s": lambda: self._site.limits.send_timeout_s, "slow": self._lose_slow}
+            more = {
+                "wait_s": lambda: self._site.limits.send_timeout_s,
+                "slow": self._lose_slow,
+                "full": lambda: len(self._requests) >= UNDER_WAY_MAX,
+            }
         state = ConnectionState({})
         return version(
             self._app, self._config, self._worker, self, state, self._tls, None, None, self._send, **more
@@ -166,13 +172,7 @@ class WebConnection:
         self._tasks.start_soon(task, *args)
 
     async def spawn_app(self, app: AsgiApp, config: Config, scope: Any, send: Any) -> Any:
-        """Begin with a request; what is returned is called with each part of it that comes.
-
-        Nothing more is read while as many are under way as there may be: a client that closes its streams at
-        once could begin any number.
-        """
-        while len(self._requests) >= REQUESTS_MAX:
-            await self._less.park()
+        """Begin with a request; what is returned is called with each part of it that comes."""
         incoming = Incoming()
         self._requests.add(incoming)
         self._begun = False
@@ -192,7 +192,6 @@ class WebConnection:
         finally:
             incoming.read_no_more()
             self._requests.discard(incoming)
-            self._less.unpark()
             if not self._requests:
                 self._reading.deadline = trio.current_time() + KEEP_ALIVE_S
                 if self._site.draining.is_set():

@@ -1,10 +1,13 @@
 """HTTP/2 as hypercorn speaks it, where that leaves a client's frames, or its silence, to chance."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import trio
+from h2.errors import ErrorCodes
 from h2.events import DataReceived
+from h2.exceptions import StreamClosedError
 from h2.settings import SettingCodes, Settings
 from hypercorn.events import Closed
 from hypercorn.protocol.events import EndBody
@@ -19,13 +22,20 @@ class Http2(H2Protocol):  # type: ignore[misc]
     be it for a proxy or for a WebSocket (RFC 8441), is refused.
     """
 
-    def __init__(self, *args: Any, wait_s: Callable[[], float], slow: Callable[[], None]) -> None:
-        """`slow` is called where a stream's client has let nothing be sent of it for so long."""
+    def __init__(
+        self, *args: Any, wait_s: Callable[[], float], slow: Callable[[], None], full: Callable[[], bool]
+    ) -> None:
+        """`slow` is called where a stream's client has let nothing be sent of it for so long.
+
+        While it is `full`, streams are refused so that the client may repeat them (RFC 9113 8.7): one that
+        cancels each at once could begin any number.
+        """
         super().__init__(*args)
         settings = {**self.connection.local_settings, SettingCodes.ENABLE_CONNECT_PROTOCOL: 0}
         self.connection.local_settings = Settings(client=False, initial_values=settings)
         self._wait_s = wait_s
         self._slow = slow
+        self._full = full
         self._waiting: dict[int, trio.CancelScope] = {}
         self._sent = trio.lowlevel.ParkingLot()
 
@@ -85,12 +95,20 @@ class Http2(H2Protocol):  # type: ignore[misc]
 
     async def _create_stream(self, request: Any) -> None:
         head = dict(request.headers)
-        if head[b":method"].upper() == b"CONNECT":
-            status = b"501"
-        elif head[b":path"].isascii():
+        if self._full():
+            self._refuse(request.stream_id)
+        elif head[b":method"].upper() == b"CONNECT":
+            self._refuse(request.stream_id, b"501")
+        elif not head[b":path"].isascii():
+            self._refuse(request.stream_id, b"400")
+        else:
             await super()._create_stream(request)
             return
-        else:
-            status = b"400"
-        self.connection.send_headers(request.stream_id, [(b":status", status)], end_stream=True)
         await self._flush()
+
+    def _refuse(self, stream_id: int, status: bytes | None = None) -> None:
+        with suppress(StreamClosedError):  # the client has cancelled it
+            if status is None:
+                self.connection.reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)
+            else:
+                self.connection.send_headers(stream_id, [(b":status", status)], end_stream=True)

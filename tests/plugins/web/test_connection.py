@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
 
+import h2.errors
 import h2.events
 import pytest
 import trio
@@ -13,7 +14,7 @@ from trio.testing import MockClock, memory_stream_pair, wait_all_tasks_blocked
 from daemon.frontend import Identity
 from daemon.settings import Limits
 from plugins.web.app import make_app
-from plugins.web.connection import KEEP_ALIVE_S, REQUESTS_MAX
+from plugins.web.connection import KEEP_ALIVE_S, UNDER_WAY_MAX
 from plugins.web.live import STREAMS_MAX, Live
 from plugins.web.serving import WebServer
 from plugins.web.settings import WebSettings
@@ -321,6 +322,14 @@ class TestFrames:
         assert await client.status(1) == 501
         assert await client.status(await client.begin("GET", "/health/live")) == 200
 
+    async def test_a_connect_that_is_cancelled_at_once(
+        self, client: Http2Client, autojump_clock: MockClock
+    ) -> None:
+        client.connection.send_headers(1, [(":method", "CONNECT"), (":authority", "localhost:1")])
+        client.connection.reset_stream(1)
+        await client.flush()
+        assert await client.status(await client.begin("GET", "/health/live")) == 200
+
     async def test_a_websocket_that_does_not_wait_for_an_answer(
         self, connect: Connect, autojump_clock: MockClock
     ) -> None:
@@ -388,17 +397,34 @@ async def test_an_answer_is_taken_while_a_body_still_comes_that_nobody_reads(
     assert b"not-logged-in" in (await client.until(h2.events.DataReceived, stream)).data
 
 
-async def test_requests_that_are_cancelled_at_once_are_not_many_at_a_time(
-    client: Http2Client, autojump_clock: MockClock
-) -> None:
-    await client.status(await client.begin("GET", "/health/live"))
-    guess = ("authorization", f"Basic {b64encode(b'ada:guess').decode()}")
-    before = trio.lowlevel.current_statistics().tasks_living
-    for _ in range(10 * REQUESTS_MAX):
-        client.connection.reset_stream(await client.begin("GET", "/api/overview", guess))
-    await client.flush()
-    await wait_all_tasks_blocked()
-    assert trio.lowlevel.current_statistics().tasks_living <= before + 2 * REQUESTS_MAX
+class TestRequestsThatAreCancelledAtOnce:
+    """Each with a guess at a password, which is under way for longer."""
+
+    async def cancel_many(self, client: Http2Client) -> None:
+        guess = ("authorization", f"Basic {b64encode(b'ada:guess').decode()}")
+        for _ in range(5 * UNDER_WAY_MAX):
+            client.connection.reset_stream(await client.begin("GET", "/api/overview", guess))
+        await client.flush()
+
+    async def test_they_are_not_many_at_a_time(self, client: Http2Client, autojump_clock: MockClock) -> None:
+        await client.status(await client.begin("GET", "/health/live"))
+        before = trio.lowlevel.current_statistics().tasks_living
+        await self.cancel_many(client)
+        await wait_all_tasks_blocked()
+        assert trio.lowlevel.current_statistics().tasks_living <= before + 2 * UNDER_WAY_MAX
+
+    async def test_one_more_may_be_repeated_and_the_others_go_on(
+        self, site: BrokerSite, client: Http2Client, autojump_clock: MockClock
+    ) -> None:
+        listening = await client.begin("GET", "/events", ADA)
+        assert await client.status(listening) == 200
+        await self.cancel_many(client)
+        stream = await client.begin("GET", "/health/live")
+        refused = await client.until(h2.events.StreamReset, stream)
+        assert refused.error_code == h2.errors.ErrorCodes.REFUSED_STREAM
+        for _ in range(3):
+            await client.until(h2.events.DataReceived, listening)
+        assert site.broker.mishaps.count == 0
 
 
 async def test_a_body_that_nobody_reads_holds_no_connection(
