@@ -13,7 +13,6 @@ Requests that are under way when a connection ends are carried out; nobody is an
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any, Final
 
 import trio
@@ -173,7 +172,7 @@ class WebConnection:
 
     async def spawn_app(self, app: AsgiApp, config: Config, scope: Any, send: Any) -> Any:
         """Begin with a request; what is returned is called with each part of it that comes."""
-        incoming = Incoming()
+        incoming = Incoming(scope["state"].pop("taken", None))
         self._requests.add(incoming)
         self._begun = False
         self._reading.deadline = math.inf
@@ -213,33 +212,61 @@ class WebConnection:
 class Incoming:
     """What comes of one request, and that its client has gone."""
 
-    def __init__(self) -> None:
-        self._put, self._taken = trio.open_memory_channel[Any](1)
-        self._gone = trio.Event()
+    def __init__(self, taken: Callable[[int], None] | None) -> None:
+        """`taken` is told how many bytes the application has received, so that as many more may come.
+
+        Without one, more is read only once all has been received.
+        """
+        self._taken = taken
+        self._body = bytearray()
+        self._whole = False
+        self._ended = False
+        self._unwanted = False
+        self._gone = False
+        self._changed = trio.lowlevel.ParkingLot()
 
     async def put(self, message: Any) -> None:
-        """Have the application receive it. Waits until most of what came before was received.
+        """Have the application receive it. Waits, unless it is told what is taken, until it was received.
 
         What comes once there is an answer is thrown away: nobody waits for that.
         """
         if message["type"].endswith(".disconnect"):
             self.end()
             return
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await self._put.send(message)
+        self._body += message["body"]
+        self._whole = not message["more_body"]
+        if self._unwanted:
+            self._take()
+        self._changed.unpark_all()
+        while self._taken is None and self._body and not self._gone:
+            await self._changed.park()
 
     def end(self) -> None:
         """Tell the application, once it has received what came before, that its client has gone."""
-        self._gone.set()
-        self._put.close()
+        self._gone = True
+        self._changed.unpark_all()
 
     async def receive(self) -> Any:
         """As an application calls it; once the client has gone, it is told so each time."""
-        with suppress(trio.EndOfChannel, trio.ClosedResourceError):
-            return await self._taken.receive()
-        await self._gone.wait()
-        return {"type": "http.disconnect"}
+        while not self._gone and not self._is_more():
+            await self._changed.park()
+        if not self._is_more():
+            return {"type": "http.disconnect"}
+        self._ended = self._whole
+        return {"type": "http.request", "body": self._take(), "more_body": not self._whole}
 
     def read_no_more(self) -> None:
         """Throw away what has come, and what still comes."""
-        self._taken.close()
+        self._unwanted = True
+        self._take()
+
+    def _is_more(self) -> bool:
+        return not self._unwanted and not self._ended and (bool(self._body) or self._whole)
+
+    def _take(self) -> bytes:
+        body = bytes(self._body)
+        self._body.clear()
+        self._changed.unpark_all()
+        if body and self._taken is not None and not self._whole:
+            self._taken(len(body))
+        return body

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import trio
 from h2.errors import ErrorCodes
 from h2.events import DataReceived
-from h2.exceptions import StreamClosedError
+from h2.exceptions import ProtocolError, StreamClosedError
 from h2.settings import SettingCodes, Settings
 from hypercorn.events import Closed
-from hypercorn.protocol.events import EndBody
+from hypercorn.protocol.events import Body, EndBody
 from hypercorn.protocol.h2 import H2Protocol
 
 
@@ -83,12 +84,33 @@ class Http2(H2Protocol):  # type: ignore[misc]
 
     async def _handle_events(self, events: list[Any]) -> None:
         for event in events:
-            if isinstance(event, DataReceived) and event.stream_id not in self.streams:
-                if event.flow_controlled_length:
-                    self.connection.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            if isinstance(event, DataReceived):
+                await self._take_data(event)
             else:
                 await super()._handle_events([event])
         await self._flush()
+
+    async def _take_data(self, event: DataReceived) -> None:
+        """Of what a stream may send, more is allowed once its application has received it.
+
+        The connection may send more at once, else a body that nobody receives yet would hold up all others.
+        """
+        size, stream_id = event.flow_controlled_length, event.stream_id
+        self._allow(None, size)
+        if stream_id in self.streams:
+            self._allow(stream_id, size - len(event.data))  # padding
+            await self.streams[stream_id].handle(Body(stream_id=stream_id, data=event.data))
+        else:
+            self._allow(stream_id, size)
+
+    def _allow(self, stream_id: int | None, size: int) -> None:
+        if size:
+            with suppress(ProtocolError):  # it has been closed
+                self.connection.increment_flow_control_window(size, stream_id)
+
+    def _taken(self, stream_id: int, size: int) -> None:
+        self._allow(stream_id, size)
+        self.task_group.spawn(self._flush)
 
     async def _priority_updated(self, event: Any) -> None:
         pass
@@ -102,6 +124,7 @@ class Http2(H2Protocol):  # type: ignore[misc]
         elif not head[b":path"].isascii():
             self._refuse(request.stream_id, b"400")
         else:
+            self.connection_state["taken"] = partial(self._taken, request.stream_id)
             await super()._create_stream(request)
             return
         await self._flush()

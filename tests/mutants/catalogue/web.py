@@ -36,8 +36,8 @@ MUTATIONS = [
     Mutation(
         name="a body that comes after its answer ends the connection",
         file="plugins/web/http2.py",
-        old="event.stream_id not in self.streams:",
-        new="event.stream_id < 0:",
+        old="        if stream_id in self.streams:\n",
+        new="        if True:\n",
         tests=(CONNECTION + "TestFrames",),
     ),
     Mutation(
@@ -110,5 +110,19 @@ MUTATIONS = [
         old="reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)",
         new="reset_stream(stream_id)",
         tests=(CONNECTION + "TestRequestsThatAreCancelledAtOnce",),
+    ),
+    Mutation(
+        name="an upload over HTTP/2 that waits for room holds up the others of its connection",
+        file="plugins/web/connection.py",
+        old="        while self._taken is None and self._body and",
+        new="        while self._body and",
+        tests=(CONNECTION + "TestTwoUploads",),
+    ),
+    Mutation(
+        name="an upload over HTTP/2 that waits for room is kept in memory at any size",
+        file="plugins/web/http2.py",
+        old="self._allow(stream_id, size - len(event.data))",
+        new="self._allow(stream_id, size)",
+        tests=(CONNECTION + "TestTwoUploads",),
     ),
 ]

@@ -223,7 +223,8 @@ class TestDraining:
         site.draining.set()
         for stream in streams:
             client.connection.send_data(stream, b"work", end_stream=True)
-            await client.flush()
+        await client.flush()
+        for stream in streams:
             assert await client.status(stream) == 200
             await client.until(h2.events.StreamEnded, stream)
         await client.until(h2.events.ConnectionTerminated)
@@ -388,7 +389,10 @@ async def test_an_answer_is_taken_while_a_body_still_comes_that_nobody_reads(
 ) -> None:
     client = Http2Client(connected.ours, window=0)
     stream = await client.begin("POST", "/api/account/add", ends=False)
-    for _ in range(30):
+    for _ in range(100):
+        while client.connection.local_flow_control_window(stream) < 1_000:
+            await client.flush()
+            await client.until(h2.events.WindowUpdated)
         client.connection.send_data(stream, b"x" * 1_000)
     await client.flush()
     assert await client.status(stream) == 401
@@ -425,6 +429,76 @@ class TestRequestsThatAreCancelledAtOnce:
         for _ in range(3):
             await client.until(h2.events.DataReceived, listening)
         assert site.broker.mishaps.count == 0
+
+
+class TestTwoUploads:
+    """On one connection, where the site has room for one at a time."""
+
+    @pytest.fixture
+    def limits(self) -> Limits:
+        return Limits(message_bytes_max=100_000, unfinished_bytes_max=200_000, send_timeout_s=SEND_S)
+
+    @pytest.fixture
+    async def first(self, client: Http2Client) -> int:
+        """It has its room, as some of it was taken."""
+        first = await self.begin(client)
+        await self.upload(client, first, 40_000)
+        await client.until(h2.events.WindowUpdated, first)
+        return first
+
+    @pytest.fixture
+    async def second(self, client: Http2Client, first: int) -> int:
+        """It waits, and much of it has come."""
+        second = await self.begin(client)
+        await self.upload(client, second, 60_000)
+        await wait_all_tasks_blocked()
+        return second
+
+    async def test_the_one_that_waits_does_not_hold_up_the_other(
+        self, site: BrokerSite, client: Http2Client, first: int, second: int
+    ) -> None:
+        await self.upload(client, first, 50_000, ends=True)
+        assert await client.status(first) == 200
+        await self.upload(client, second, 30_000, ends=True)
+        assert await client.status(second) == 200
+        assert site.broker.unfinished.bytes == 0
+
+    async def test_no_more_comes_of_the_one_that_waits_than_its_window(
+        self, client: Http2Client, second: int
+    ) -> None:
+        client.connection.ping(b"all read")
+        await client.flush()
+        await client.until(h2.events.PingAckReceived)
+        assert client.connection.local_flow_control_window(second) < 10_000
+
+    async def test_one_of_any_size_is_taken(self, client: Http2Client) -> None:
+        """Though each byte of it is padded with ten."""
+        stream = await client.begin("POST", "/api/topic/messages?name=jobs", ADA, ends=False)
+        await self.upload(client, stream, 20_000, by=1, pad_length=10, ends=True)
+        assert await client.status(stream) == 200
+
+    async def begin(self, client: Http2Client) -> int:
+        length = ("content-length", "90000")
+        return await client.begin("POST", "/api/topic/messages?name=jobs", ADA, length, ends=False)
+
+    async def upload(
+        self,
+        client: Http2Client,
+        stream: int,
+        size: int,
+        *,
+        by: int = 10_000,
+        pad_length: int | None = None,
+        ends: bool = False,
+    ) -> None:
+        for _ in range(size // by):
+            while client.connection.local_flow_control_window(stream) < by + (pad_length or 0) + 1:
+                await client.flush()
+                await client.until(h2.events.WindowUpdated)
+            client.connection.send_data(stream, b"x" * by, pad_length=pad_length)
+        if ends:
+            client.connection.end_stream(stream)
+        await client.flush()
 
 
 async def test_a_body_that_nobody_reads_holds_no_connection(
