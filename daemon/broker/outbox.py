@@ -40,7 +40,7 @@ class Outbox:
     Attributes:
         session_id: of the session whose it is.
         consumer: the session, as the router knows it: what is delivered to that is put here.
-        unpublished: messages that the session published, and that never were, as they could not be stored.
+        published: messages that the session has published, without those that could not be stored.
         ended: nothing comes any more, and nothing may be asked.
         ended_by: why, as its client is told; "" where it was not the site that ended it.
     """
@@ -50,7 +50,7 @@ class Outbox:
     ) -> None:
         self.session_id = session_id
         self.consumer = Consumer(self, account, channel)
-        self.unpublished = 0
+        self.published = 0
         self.ended = False
         self.ended_by = ""
         self._door = door
@@ -100,7 +100,7 @@ class Outbox:
 
     def unpublish(self, messages: int) -> None:
         """Note that so many messages that the session published never were."""
-        self.unpublished += messages
+        self.published -= messages
 
     def end(self, event: Ending) -> None:
         """Tell the front end to say goodbye; nothing comes after this."""

@@ -105,7 +105,6 @@ class BrokerSession:
         self.limit_pace()
         self.id = id
         self.opened_at = broker.clock.wall_ms() / 1000
-        self._published = 0
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -117,7 +116,7 @@ class BrokerSession:
     @property
     def published(self) -> int:
         """Messages that it has published, without those that could not be stored."""
-        return self._published - self.outbox.unpublished
+        return self.outbox.published
 
     def publish(self, topic: str, message: Message, request: Any = None, *, delay_s: float = 0.0) -> None:
         """See `daemon.frontend.Session`."""
@@ -170,7 +169,7 @@ class BrokerSession:
         self._door.publish(
             self.consumer, topic, message, self.system_topic, request, head=head, delay_s=delay_s
         )
-        self._published += 1
+        self.outbox.published += 1
         if message.guarantee:
             broker.unfinished.store(self._unfinished, message.size_bytes)
 
@@ -295,7 +294,7 @@ class BrokerSession:
             self._transaction = None
         with self._noting_refusals():
             transaction.carry_out(request)
-        self._published += transaction.published
+        self.outbox.published += transaction.published
         if published_bytes := transaction.published_bytes:
             self._broker.unfinished.store(self._unfinished, published_bytes)
 

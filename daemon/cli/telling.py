@@ -24,6 +24,7 @@ PATIENCE_S: Final = 60.0
 """For a daemon that starts, and answers once it has read its store."""
 
 TRY_EVERY_S: Final = 0.1
+"""While it starts, and does not answer yet."""
 
 
 def tell(config: Path, state_directory: Path, done: str, parts: Collection[Part]) -> str:

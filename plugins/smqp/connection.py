@@ -10,6 +10,7 @@ from typing import Final
 
 import trio
 
+from daemon.connections.shell import send_in_parts
 from plugins.smqp.incoming import attributes, read_refusal
 from routing.errors import Refusal
 from routing.frames import Frame, FrameLimits, FrameReader, encode_frame
@@ -17,7 +18,6 @@ from routing.headers import Headers
 
 UNSENT_BYTES_MAX: Final = 1_048_576  # above it, sending waits for the server to take some
 RECEIVE_BYTES: Final = 65_536
-SEND_BYTES: Final = 65_536  # at a time: that they were taken is a sign of life
 QUIT_TIMEOUT_S: Final = 5.0
 PING_TIMEOUT_S: Final = 30.0
 DEFAULT_IDLE_S: Final = 300.0
@@ -183,13 +183,12 @@ class FrameConnection:
         while True:
             await self._to_send.wait()
             self._to_send = trio.Event()
-            data = memoryview(b"".join(self._unsent))
+            data = b"".join(self._unsent)
             self._unsent.clear()
             self._unsent_bytes = 0
             self._taken.unpark_all()
-            for at in range(0, len(data), SEND_BYTES):
-                await self._stream.send_all(data[at : at + SEND_BYTES])
-                self._is_alive()
+            await send_in_parts(self._stream, data, self._is_alive)
+            self._is_alive()
 
     async def _ping_now_and_then(self) -> None:
         while True:

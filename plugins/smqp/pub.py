@@ -70,7 +70,7 @@ async def publish(profile: Profile, channel: str, work: Work) -> None:
                 await _publish_all(client, first, messages, results, receipts)
                 if results.has_failed:
                     break
-        results.end()
+        results.end(None if receipts is None else receipts.ended)
 
 
 async def _publish_all(
@@ -143,7 +143,6 @@ class _Results:
 
     Attributes:
         last: the number of the last message that was published, or was to be.
-        no_more_receipts: why none come; None while they may.
     """
 
     def __init__(self, work: Work) -> None:
@@ -154,7 +153,6 @@ class _Results:
         self._failed: OSError | None = None
         self._due_to_nobody: list[str] = []
         self._without_receipt: list[str] = []
-        self.no_more_receipts: SubscriptionEnded | ConnectionLost | None = None
 
     @property
     def has_failed(self) -> bool:
@@ -203,8 +201,11 @@ class _Results:
             raise Failure(f"standard output cannot be written: {self._failed.strerror}; {stored}")
         self._unwritten.clear()
 
-    def end(self) -> None:
-        """Say on stderr what is not as it was meant. Raises Failure, Refusal, ConnectionLost."""
+    def end(self, no_more_receipts: SubscriptionEnded | ConnectionLost | None) -> None:
+        """Say on stderr what is not as it was meant. Raises Failure, Refusal, ConnectionLost.
+
+        `no_more_receipts`: why none come; None where they may.
+        """
         if self._due_to_nobody:
             gone = _in_short(self._due_to_nobody)
             if self.work.message.depth:
@@ -217,15 +218,15 @@ class _Results:
             missing = (
                 f"no receipt within {self.work.wait_receipt_s:g} s for {_in_short(self._without_receipt)}"
             )
-            if self.no_more_receipts is not None:
-                missing = f"no receipt for {_in_short(self._without_receipt)}: {self.no_more_receipts}"
-            if not self._errors and not isinstance(self.no_more_receipts, ConnectionLost):
+            if no_more_receipts is not None:
+                missing = f"no receipt for {_in_short(self._without_receipt)}: {no_more_receipts}"
+            if not self._errors and not isinstance(no_more_receipts, ConnectionLost):
                 raise Failure(missing, FAILED)
             tell(missing)
         if self._errors:
             self._end_failed()
-        if isinstance(self.no_more_receipts, ConnectionLost):
-            raise self.no_more_receipts
+        if isinstance(no_more_receipts, ConnectionLost):
+            raise no_more_receipts
 
     def _end_failed(self) -> None:
         """Name each line that was not stored, those together which were refused alike."""
@@ -270,7 +271,6 @@ async def _report(
     if receipts is not None:
         with trio.move_on_after(results.work.wait_receipt_s or 0):
             receipt = await receipts.wait(reply.get("smuid", ""))
-        results.no_more_receipts = receipts.ended
     results.add(publication, reply, receipt)
 
 

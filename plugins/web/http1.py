@@ -7,7 +7,7 @@ from hypercorn.protocol.h11 import H11Protocol
 
 
 class Http1(H11Protocol):  # type: ignore[misc]
-    """One connection. Who asks for a WebSocket is refused, whatever he sends after it."""
+    """One connection. Who asks for a WebSocket is refused, whatever comes after that."""
 
     async def _create_stream(self, request: Any) -> None:
         if (b"upgrade", b"websocket") in ((name, value.strip().lower()) for name, value in request.headers):

@@ -282,9 +282,9 @@ MUTATIONS = [
     ),
     Mutation(
         name="what was refused by a full disk counts as published",
-        file="daemon/broker/session.py",
-        old="return self._published - self.outbox.unpublished",
-        new="return self._published",
+        file="daemon/broker/outbox.py",
+        old="self.published -= messages",
+        new="pass",
         tests=("tests/daemon/broker/test_full_store.py::test_what_was_refused_was_not_published",),
     ),
 ]

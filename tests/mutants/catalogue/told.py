@@ -105,8 +105,8 @@ MUTATIONS = [
     Mutation(
         name="a server that takes a large message slowly is called silent",
         file="plugins/smqp/connection.py",
-        old="(data[at : at + SEND_BYTES])\n                self._is_alive()\n",
-        new="(data[at : at + SEND_BYTES])\n",
+        old="await send_in_parts(self._stream, data, self._is_alive)",
+        new="await self._stream.send_all(data)",
         tests=(
             "tests/plugins/smqp/test_connection.py::test_a_server_that_takes_a_large_message_slowly_is_not_silent",
         ),
