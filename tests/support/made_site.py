@@ -60,3 +60,8 @@ def _made(server_name: str, is_bare: bool) -> tuple[str, dict[str, _File]]:
             name: _File((directory / name).read_text(), (directory / name).stat().st_mode & 0o777)
             for name in COPIED
         }
+
+
+def files_below(directory: Path) -> list[str]:
+    """Their paths, from there, in order."""
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())

@@ -212,7 +212,9 @@ MUTATIONS = [
         file="daemon/store/read_only.py",
         old="            raise\n    _check_rested(path, before)",
         new="            raise",
-        tests=("tests/daemon/cli/test_backup.py::test_what_a_daemon_began_to_write_meanwhile_is_no_backup",),
+        tests=(
+            "tests/daemon/store/test_read_only.py::test_what_a_daemon_began_to_write_meanwhile_is_no_backup",
+        ),
     ),
     Mutation(
         name="a store that is begun meanwhile is taken for damaged",
@@ -220,7 +222,7 @@ MUTATIONS = [
         old="            _check_rested(path, before)\n            raise",
         new="            raise",
         tests=(
-            "tests/daemon/cli/test_backup.py::"
+            "tests/daemon/store/test_read_only.py::"
             "test_what_a_daemon_began_to_write_meanwhile_is_not_taken_for_damaged",
         ),
     ),
@@ -229,7 +231,9 @@ MUTATIONS = [
         file="daemon/store/read_only.py",
         old="        if _can_guard(connection):",
         new="        if False and _can_guard(connection):",
-        tests=("tests/daemon/cli/test_backup.py::test_a_site_that_starts_meanwhile_is_backed_up_as_it_was",),
+        tests=(
+            "tests/daemon/store/test_read_only.py::test_a_site_that_starts_meanwhile_is_backed_up_as_it_was",
+        ),
     ),
     Mutation(
         name="a start that is refused since the port for peers is taken has served clients",
