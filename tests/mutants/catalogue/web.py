@@ -2,7 +2,8 @@
 
 from tests.mutants.mutation import Mutation
 
-CONNECTION = "tests/plugins/web/test_connection.py::"
+CONNECTION = "tests/plugins/web/connections/test_connection.py::"
+FRAMES = "tests/plugins/web/connections/test_frames.py::"
 
 MUTATIONS = [
     Mutation(
@@ -38,35 +39,35 @@ MUTATIONS = [
         file="plugins/web/http2.py",
         old="        if stream_id in self.streams:\n",
         new="        if True:\n",
-        tests=(CONNECTION + "TestFrames",),
+        tests=(FRAMES + "TestFrames",),
     ),
     Mutation(
         name="a WebSocket that does not wait for an answer is an error of the site",
         file="plugins/web/http1.py",
         old='(b"upgrade", b"websocket")',
         new='(b"", b"")',
-        tests=(CONNECTION + "TestFrames",),
+        tests=(FRAMES + "TestFrames",),
     ),
     Mutation(
         name="a WebSocket over HTTP/2 cancels other requests of its connection",
         file="plugins/web/http2.py",
         old='        elif head[b":method"].upper() == b"CONNECT":\n',
         new='        elif b":path" not in head:\n',
-        tests=(CONNECTION + "TestFrames",),
+        tests=(FRAMES + "TestFrames",),
     ),
     Mutation(
         name="a body that is refused blocks its answer",
         file="plugins/web/connection.py",
         old="            incoming.read_no_more()\n            await send(message)\n",
         new="            await send(message)\n",
-        tests=(CONNECTION + "test_an_answer_is_taken_while_a_body_still_comes_that_nobody_reads",),
+        tests=(FRAMES + "test_an_answer_is_taken_while_a_body_still_comes_that_nobody_reads",),
     ),
     Mutation(
         name="what a client sends wrong is an error of the site",
         file="plugins/web/connection.py",
         old="        except Exception as error:\n            _log.info(",
         new="        except KeyError as error:\n            _log.info(",
-        tests=(CONNECTION + "TestFrames",),
+        tests=(FRAMES + "TestFrames",),
     ),
     Mutation(
         name="the API publishes for who may do so no more",
@@ -102,27 +103,27 @@ MUTATIONS = [
         file="plugins/web/http2.py",
         old="        if self._full():\n",
         new="        if False:\n",
-        tests=(CONNECTION + "TestRequestsThatAreCancelledAtOnce",),
+        tests=(FRAMES + "TestRequestsThatAreCancelledAtOnce",),
     ),
     Mutation(
         name="who has too many requests under way does not know whether one was carried out",
         file="plugins/web/http2.py",
         old="reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)",
         new="reset_stream(stream_id)",
-        tests=(CONNECTION + "TestRequestsThatAreCancelledAtOnce",),
+        tests=(FRAMES + "TestRequestsThatAreCancelledAtOnce",),
     ),
     Mutation(
         name="an upload over HTTP/2 that waits for room holds up the others of its connection",
         file="plugins/web/connection.py",
         old="        while self._taken is None and self._body and",
         new="        while self._body and",
-        tests=(CONNECTION + "TestTwoUploads",),
+        tests=(FRAMES + "TestTwoUploads",),
     ),
     Mutation(
         name="an upload over HTTP/2 that waits for room is kept in memory at any size",
         file="plugins/web/http2.py",
         old="self._allow(stream_id, size - len(event.data))",
         new="self._allow(stream_id, size)",
-        tests=(CONNECTION + "TestTwoUploads",),
+        tests=(FRAMES + "TestTwoUploads",),
     ),
 ]
