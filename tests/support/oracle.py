@@ -51,6 +51,7 @@ class Oracle:
         self.messages: dict[int, Sent] = {}
         self.order: dict[tuple[object, int], int] = {}
         self.causes: dict[int, int] = {}
+        self._due_before_burial: dict[int, set[int]] = {}  # by dead letter, to whom its cause was
         self.wishes = Wishes()
 
     def copy(self) -> "Oracle":
@@ -125,6 +126,8 @@ class Oracle:
                 self._published(entry, message.receipt, message.timeout_s)
                 if isinstance(decision, d.StoreMessage) and decision.cause:
                     self.causes[entry.id] = decision.cause
+                    if entry.topic.is_dead_letter:
+                        self._due_before_burial[entry.id] = set(self.messages[decision.cause].due)
             case d.MarkRouted(entry=entry):
                 sent = self.messages[entry.id]
                 assert sent.waits
@@ -191,6 +194,8 @@ class Oracle:
     def _recorded(self, record: d.Record, entry: Entry, now: float) -> None:
         if record.event == "published":
             return
+        if (record.event, record.reason) == ("dropped", "store failed") and self._gives_way(entry):
+            return
         sent = self.messages[entry.id]
         assert not sent.ended, f"{record.event} after it had {sent.ended}"
         if record.event == "receipt":
@@ -201,6 +206,17 @@ class Oracle:
             sent.due.discard(record.subscription.id)
         if record.final:
             self._ended(sent, record, now)
+
+    def _gives_way(self, entry: Entry) -> bool:
+        """Whether it is a dead letter that finds no room: its message is held on, as if not buried."""
+        due = self._due_before_burial.pop(entry.id, None)
+        if due is None or self.messages[entry.id].refused:
+            return False
+        del self.messages[entry.id]
+        buried = self.messages[self.causes.pop(entry.id)]
+        buried.lost_to -= 1
+        buried.due, buried.ended = due, ""
+        return True
 
     def _receipt(self, sent: Sent, text: str, now: float) -> None:
         assert sent.receipt != "NONE"

@@ -112,6 +112,10 @@ class Backing:
         """The ids of the messages that are committed."""
         raise NotImplementedError
 
+    def put_off(self) -> list[d.Bury]:
+        """Burials that were decided, and found no room: they are carried out later."""
+        return []
+
     def close(self) -> None:
         """The machine has ended."""
 
@@ -213,7 +217,7 @@ class ObservedSite(RuleBasedStateMachine):
         def note(entry: Entry, subscription_id: int) -> None:
             places.setdefault(entry.id, []).append(subscription_id)
 
-        buried = [dec for dec in self.state.out if isinstance(dec, d.Bury)]
+        buried = [dec for dec in self.state.out if isinstance(dec, d.Bury)] + self.backing.put_off()
         for _, _, lock in self.state.delayed:
             if lock.entry.id in self.state.entries and (
                 lock.entry.flags & ONE or lock.subscription.id in self.state.subscriptions

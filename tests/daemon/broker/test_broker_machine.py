@@ -168,6 +168,9 @@ class Disk(Backing):
         finally:
             connection.close()
 
+    def put_off(self) -> list[d.Bury]:
+        return [held.bury for held in self.executor._burials._held]
+
     def close(self) -> None:
         self.hops.close()
         self.store.close()
