@@ -32,7 +32,7 @@ _WITHDRAWN: Final = {
     "lock-timeout": "the message was not acknowledged in time, and has gone back to its queue",
     "expired": "the message has expired meanwhile",
     "removed": "the message has been removed meanwhile",
-    "dropped": "the message was dropped: it has no guarantee, and memory for such messages is full",
+    "dropped": "the site has given the message up meanwhile, as its hop log tells",
 }
 NEVER_MS: Final = 253_402_300_799_000
 """`expire-after` of what has no end: the last second of the year 9999, which every date type can hold."""

@@ -7,6 +7,7 @@ import trio.testing
 
 from plugins.stomp.codec import Frame, encode
 from routing.errors import Refusal
+from tests.support.site import BrokerSite
 from tests.support.stomp import ConnectStomp, StompClient
 
 SEND = {"destination": "/queue/work", "persistent": "true"}
@@ -361,3 +362,17 @@ async def test_what_an_ended_subscription_held_goes_to_the_next_and_its_ack_does
     await worker.ask("ACK", {"id": message.headers["ack"]})
     await worker.subscribe("/queue/work", id="b")
     await worker.expect("MESSAGE", subscription="b", redelivered="true", delivery_count="1")
+
+
+async def test_of_a_guaranteed_message_that_was_set_aside_nobody_is_told_that_it_had_no_guarantee(
+    publisher: StompClient, worker: StompClient, site: BrokerSite
+) -> None:
+    await worker.subscribe("/queue/work", ack="client-individual")
+    await work(publisher, 1)
+    [message] = await receive(worker, 1)
+    [entry] = site.broker._router._state.entries.values()
+    site.broker.door.set_aside(entry, "as an error of ours would")
+    await worker.ask("SUBSCRIBE", {"destination": "/queue/other", "id": "1"})
+    await worker.send("ACK", {"id": message.headers["ack"], "receipt": "r"})
+    error = await worker.refused(Refusal.LOCK_LOST)
+    assert error.body == b"ACK: the site has given the message up meanwhile, as its hop log tells\n"
