@@ -163,7 +163,7 @@ class Session(Protocol):
     def unsubscribe(self, topic: str, name: str = "", request: Any = None) -> None:
         """End a subscription to a topic, or a pattern, for all who share it.
 
-        What it held locked and had not received goes to the next subscriber.
+        What it held, locked or received, goes to the next subscriber.
         """
 
     def detach(self, topic: str, name: str = "", request: Any = None) -> None:

@@ -89,7 +89,7 @@ class Delivered(msgspec.Struct):
 class Withdrawn(msgspec.Struct):
     """A delivery is no longer this session's: its lock timed out, or it expired or was removed.
 
-    Or it was dropped, unguaranteed, under pressure.
+    Or it was dropped: unguaranteed, under pressure, or set aside.
     """
 
     number: int
@@ -132,10 +132,10 @@ class Ending(msgspec.Struct):
 
     Attributes:
         reason: `draining` (the daemon stops), `disabled` (the account), `closed` (by an operator; the client
-            may come back), `slow` (did not read), or `failed`.
+            may come back), or `failed`.
     """
 
-    reason: Literal["draining", "disabled", "closed", "slow", "failed"]
+    reason: Literal["draining", "disabled", "closed", "failed"]
     text: str
 
 

@@ -19,9 +19,7 @@ import msgspec
 from daemon.frontend import Limits, Session, SessionEvent
 from routing.errors import Refusal
 
-EndReason = Literal[
-    "login-timeout", "idle", "not-available", "draining", "disabled", "closed", "slow", "failed"
-]
+EndReason = Literal["login-timeout", "idle", "not-available", "draining", "disabled", "closed", "failed"]
 """Why the server ends a connection: those of `daemon.frontend.Ending`, and what the shell finds itself."""
 
 

@@ -332,6 +332,28 @@ async def test_connectto_comes_to_the_other_logins_system_topic(
         assert message.sections[0].body == told.encode()
 
 
+async def test_connectto_an_account_that_is_not_there_is_refused(site: BrokerSite) -> None:
+    async with connected(site, "ada/desk") as ada:
+        await ada.send(frame("CONNECTTO nobody/desk 4711", "Request: 5"))
+        start, attributes = await ada.line()
+        assert (start, attributes["Request"]) == ("ERROR forbidden", "5")
+
+
+async def test_what_was_received_goes_on_with_the_end_of_its_subscription(site: BrokerSite) -> None:
+    async with connected(site, "ada/one") as one, connected(site, "ada/two") as two:
+        await one.send(frame("SUBSCRIBE t"), publish("t", 1, "Delivery: ONE"))
+        lines = [await one.line() for _ in range(3)]
+        assert lines[2][0] == "MESSAGE t"
+        await one.send(frame("RECEIVED 1"))
+        assert await one.line() == ("OK RECEIVED", {})
+        await two.send(frame("SUBSCRIBE t"))
+        assert await two.line() == ("OK SUBSCRIBE", {})
+        await one.send(frame("UNSUBSCRIBE t"))
+        assert await one.line() == ("OK UNSUBSCRIBE", {})
+        start, delivery = await two.line()
+        assert (start, delivery["Smuid"]) == ("MESSAGE t", lines[1][1]["Smuid"])
+
+
 async def test_a_client_that_quits_gets_all_its_answers_first(site: BrokerSite) -> None:
     async with connected(site) as ada:
         await ada.send(*(publish("t", number) for number in range(100)), frame("QUIT"), frame("PING"))
