@@ -272,8 +272,9 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     format: Annotated[
         Literal["auto", "journal", "text", "json"],
         note(
-            "`auto` prefixes each line with its priority where stderr is the journal; `journal` sends entries"
-            " to the journal itself, with fields such as SMQPD_ACCOUNT; `json` makes an object of each line."
+            "`text` begins each line with its time; `auto` does so, too, but with its priority where stderr"
+            " is the journal; `journal` sends entries to the journal itself, with fields such as"
+            " SMQPD_ACCOUNT; `json` makes an object of each line."
         ),
     ] = "auto"
 

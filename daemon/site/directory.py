@@ -32,7 +32,8 @@ CONFIG_HEADER: Final = """\
 # relative to this file.
 #
 # After a change: `smqpd config check`, then `smqpd reload`, which says what the running site has taken on.
-# Accounts, rights, limits, peers and certificates take effect at once, everything else with the next start.
+# What stands in [site], [hops], [links] and [plugins] takes effect with the next start, everything else at
+# once, as do accounts, rights, peers and certificates.
 
 """
 

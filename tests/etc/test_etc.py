@@ -6,10 +6,14 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
+from msgspec import inspect
 
 from daemon.configuration.config import load
-from daemon.site.directory import new_config
+from daemon.settings import Settings
+from daemon.site.directory import CONFIG_HEADER, new_config
+from daemon.site.files import FIXED
 from tests.support.installed import ROOT, checkout_plugins
 from tests.support.required import may_skip
 
@@ -51,6 +55,24 @@ def test_the_example_is_the_configuration_of_a_new_site(tmp_path: Path) -> None:
     installed = checkout_plugins()
     assert example.read_text() == new_config("smqp.example", 720, installed)
     assert load(example, installed).site.server_name == "smqp.example"
+
+
+def test_its_head_names_the_tables_that_only_a_start_reads() -> None:
+    [told] = re.findall(
+        r"What stands in (.*?) takes effect with the next start", " ".join(CONFIG_HEADER.split())
+    )
+    assert re.findall(r"\[(\w+)\]", told.replace("# ", "")) == list(FIXED)
+
+
+def test_each_word_that_a_setting_may_be_is_described() -> None:
+    tables = (inspect.type_info(field.type) for field in msgspec.structs.fields(Settings))
+    fields = [field for table in tables if isinstance(table, inspect.StructType) for field in table.fields]
+    worded = [(field.type, field.type.type) for field in fields if isinstance(field.type, inspect.Metadata)]
+    choices = [(noted, kind) for noted, kind in worded if isinstance(kind, inspect.LiteralType)]
+    assert choices
+    for noted, kind in choices:
+        described = (noted.extra_json_schema or {})["description"]
+        assert "`" not in described or [word for word in kind.values if f"`{word}`" not in described] == []
 
 
 def test_the_units_and_the_user_agree() -> None:
