@@ -75,6 +75,14 @@ def test_each_word_that_a_setting_may_be_is_described() -> None:
         assert "`" not in described or [word for word in kind.values if f"`{word}`" not in described] == []
 
 
+@pytest.mark.parametrize("unit", sorted(path.name for path in UNITS.iterdir()))
+def test_a_removal_stops_each_unit_of_the_package_and_a_purge_forgets_that_it_was_enabled(unit: str) -> None:
+    instances = unit.replace("@.", "@*.")
+    debian = ROOT / "etc" / "debian"
+    assert f"'{instances}'" in (debian / "smqpd.prerm").read_text()
+    assert f".wants/{instances}" in (debian / "smqpd.postrm").read_text()
+
+
 def test_the_units_and_the_user_agree() -> None:
     service = (UNITS / "smqpd@.service").read_text()
     user = (ROOT / "etc" / "sysusers.d" / "smqpd.conf").read_text().split("\n")[1].split()[1]
