@@ -122,7 +122,7 @@ class Metrics:
             self.refuse(refusal)
 
     def turn_away(self, event: str, reason: str) -> None:
-        """Count a copy that was denied or dropped."""
+        """Count what was denied or dropped, or not taken twice."""
         key = (event, reason[:80])
         if key not in self.turned_away and len(self.turned_away) >= REASONS_MAX:
             key = (event, "other")

@@ -206,7 +206,7 @@ def passwd(
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Give it another password. Sessions that are open stay.
+    """Give it another password. Sessions that are open stay, but for those of the page.
 
     That of the login in the site's keys/admin.toml, with which commands on this machine log in, is put there.
     """

@@ -116,7 +116,7 @@ def links(
     config: CheckedConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Whether the links are up; with -w and -c, whether too many messages wait for a peer."""
+    """Whether the links are up; with -w and -c, whether too much waits for a peer."""
     answer = line(state_directory(config), Question(ask="peers"), timeout)
     found = decoded(answer, list[LinkStatus])
     wanted = [link for link in found if peer is None or link.peer in peer]

@@ -24,7 +24,9 @@ from daemon.terminal.printable import printable
 from routing.errors import HeaderRefusal
 from routing.names import parse_smuid
 
-app = typer.Typer(no_args_is_help=True, help="Messages that could not be read, and were set aside.")
+app = typer.Typer(
+    no_args_is_help=True, help="Messages that could not be read, or handled, and were set aside."
+)
 
 
 class Dropped(msgspec.Struct, frozen=True):

@@ -160,7 +160,10 @@ class Operations(Protocol):
         """
 
     async def set_password(self, name: str, password: str, by: Actor) -> PasswordChanged:
-        """Give an account another password, as `add_account`. Sessions that are open stay."""
+        """Give an account another password, as `add_account`.
+
+        Sessions that are open stay; what a front end has tied to `Site.credential` ends.
+        """
 
     async def remove_account(self, name: str, by: Actor, *, leave_nobody: bool = False) -> None:
         """Remove it for good, and end its sessions and subscriptions; what waits for these is lost.

@@ -89,7 +89,9 @@ def pub(
     guarantee: Annotated[
         bool, typer.Option("--guarantee/--no-guarantee", help="On disk, or fast.", rich_help_panel=MESSAGE)
     ] = True,
-    depth: Annotated[int | None, _header("--depth", "Hops to other servers; -1 for no limit.")] = None,
+    depth: Annotated[
+        int | None, _header("--depth", "Links to other sites that it may cross; -1 for no limit.")
+    ] = None,
     sequence: Annotated[
         int | None, _header("--sequence", "1 or more; with --lines the first line's, rising.")
     ] = None,
@@ -180,7 +182,10 @@ def sub(
         int | None, typer.Option("--count", "-n", min=1, help="End after so many messages.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0, metavar="SECONDS", help="End when nothing came for so long.")
+        float | None,
+        typer.Option(
+            min=0, metavar="SECONDS", help="End when nothing came for so long; with --count, as a failure."
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line for each message.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="The bodies, byte for byte, and nothing else.")] = False,

@@ -66,6 +66,8 @@ TOPIC_GAUGES: Final = {
     "dead_letters": "Messages on the dead-letter topic of a topic.",
 }
 
+UNITS: Final = "Copies, and what sites tell each other,"
+
 BUSIEST_S: Final = 60.0
 """For so long the same topics are told of."""
 
@@ -168,7 +170,9 @@ def _of_messages(sample: Sample) -> Iterator[Any]:
         metrics.slowed,
     )
     away = CounterMetricFamily(
-        "smqpd_turned_away_copies", "Copies that were denied or dropped.", labels=["event", "reason"]
+        "smqpd_turned_away_copies",
+        "Copies and publications that were denied or dropped, and copies that had been here before.",
+        labels=["event", "reason"],
     )
     for (event, reason), count in metrics.turned_away.items():
         away.add_metric([event, reason], count)
@@ -202,8 +206,10 @@ def _of_messages(sample: Sample) -> Iterator[Any]:
 def _of_links(links: list[LinkStatus]) -> Iterator[Any]:
     up = GaugeMetricFamily("smqpd_link_up", "1 where there is a link with a peer.", labels=["peer"])
     trip = GaugeMetricFamily("smqpd_link_round_trip_seconds", "Of the last probe of a link.", labels=["peer"])
-    waiting = GaugeMetricFamily("smqpd_link_waiting", "Copies that wait for a link.", labels=["peer"])
-    flight = GaugeMetricFamily("smqpd_link_in_flight", "Copies sent and not acknowledged.", labels=["peer"])
+    waiting = GaugeMetricFamily("smqpd_link_waiting", f"{UNITS} that wait for a link.", labels=["peer"])
+    flight = GaugeMetricFamily(
+        "smqpd_link_in_flight", f"{UNITS} that are sent and not acknowledged.", labels=["peer"]
+    )
     lag = GaugeMetricFamily("smqpd_link_lag_seconds", "Age of the oldest of them.", labels=["peer"])
     for link in links:
         up.add_metric([link.peer], float(link.state == "up"))
