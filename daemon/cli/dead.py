@@ -105,8 +105,9 @@ def replay(
 ) -> None:
     """Publish one again where it came from, or all with --all; ends with 1 where one had to stay.
 
-    It is published as it was the first time: one that was for all (Delivery ALL) goes to every subscription
-    again, also to those that had it.
+    It is a new message of who published it, for this site alone: one that was for all (Delivery ALL) goes to
+    every subscription here again, also to those that had it. The Timeout, Depth and Receipt of the first are
+    not kept: the topic's timeout holds, and nobody is sent a receipt.
     """
     _one_or_all(topic, smuid, every)
     state, done, stayed, refused, after = state_directory(config), 0, 0, dict[str, str](), 0

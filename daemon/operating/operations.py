@@ -128,9 +128,11 @@ class Operations(Protocol):
         """Publish dead letters of a topic there again, as new messages of who published them.
 
         One, or at most `REPLAYED_MAX` of those that follow the id `after`. One of mode ALL goes to every
-        subscription, also to those that had it. Each leaves its dead-letter topic once it is on disk where it
-        came from; a kill in between leaves both, and replaying it again within the time that Cmuids are
-        remembered publishes it no second time. Raises Refusal (not-found).
+        subscription of this site, also to those that had it. A dead letter has kept no Timeout, Depth or
+        Receipt: the topic's timeout holds, no other site is sent it, and nobody a receipt. Each leaves its
+        dead-letter topic once it is on disk where it came from; a kill in between leaves both, and replaying
+        it again within the time that Cmuids are remembered publishes it no second time. Raises Refusal
+        (not-found).
         """
 
     async def close_session(self, id: int, by: Actor) -> bool:

@@ -23,12 +23,12 @@ from tests.support.broker import SessionClient, VirtualSite, virtual_site
 CAL = Actor(name="cal", via="web", remote="192.0.2.9:1")
 
 
-async def bury(site: VirtualSite, topic: str, *bodies: bytes, mode: str = "ONE") -> None:
+async def bury(site: VirtualSite, topic: str, *bodies: bytes, mode: str = "ONE", **headers: Any) -> None:
     """Have somebody reject messages, so that they become dead letters."""
     ada, bob = site.login("ada", "publisher"), site.login("bob", "gravedigger")
     await bob.subscribe(topic, durable=False)
     for body in bodies:
-        await ada.publish(topic, body, delivery=mode, name="of ada", cmuid=body.decode())
+        await ada.publish(topic, body, delivery=mode, name="of ada", cmuid=body.decode(), **headers)
     delivered = await bob.delivered(len(bodies))
     request = bob.request()
     bob.session.give_back([each.number for each in delivered], "no good", 0.0, request, outcome="rejected")
@@ -178,6 +178,20 @@ async def test_a_dead_letter_of_mode_all_goes_to_all(tmp_path: Path) -> None:
         readers = [await site.login(name).subscribe("news") for name in ("ada", "bob", "eva")]
         await operations.replay("news", CAL)
         assert [await bodies(reader, 1) for reader in readers] == [[b"1"]] * 3
+
+
+async def test_a_dead_letter_goes_back_to_this_site_with_the_topics_timeout(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        await bury(site, "work", b"1", depth=3, timeout_s=60.0, receipt="ALL")
+        eva = await site.login("eva").subscribe("work")
+        await operations.set_timeout("work", 600.0, CAL)
+        await operations.replay("work", CAL)
+        [back] = await eva.delivered()
+        message = back.stored.message
+        assert (message.depth, message.receipt, message.timeout_s) == (0, "NONE", None)
+        [waiting] = await operations.browse("work", count=20)
+        assert waiting.expires_in_s == pytest.approx(600, abs=10)
 
 
 async def test_dead_letters_go_back_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
