@@ -262,6 +262,14 @@ async def test_lost_framing_is_told_and_ends_the_connection(site: BrokerSite) ->
         assert await ada.line() is None
 
 
+async def test_header_lines_that_are_too_long_end_the_connection(site: BrokerSite) -> None:
+    async with connected(site) as ada:
+        await ada.send(frame("PUBLISH t", "X-Long: " + "x" * site.broker.limits.frame_header_bytes_max))
+        assert (await ada.line())[0] == "ERROR too-large"
+        assert await ada.line() == ("BYE framing-lost", {})
+        assert await ada.line() is None
+
+
 async def test_rights_are_checked(site: BrokerSite) -> None:
     async with connected(site, "eve/desk") as eve:
         await eve.send(frame("SUBSCRIBE eve.t"), publish("t", 1), frame("SET TOPIC DELIVERY eve.t ONE"))
