@@ -245,7 +245,7 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
         "peers.toml"
     )
     greeting_timeout_s: Annotated[
-        float, seconds("From opening a connection, or accepting one, until it is a link.", 0.1)
+        float, seconds("To connect to a peer; and again from there, or from its dial, to a link.", 0.1)
     ] = 15.0
     probe_interval_s: Annotated[float, seconds("Between two probes of a link.", 0.1)] = 10.0
     probe_timeout_s: Annotated[
