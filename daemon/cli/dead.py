@@ -21,7 +21,7 @@ from daemon.control.operators import (
 )
 from daemon.operating.messages import BROWSED_MAX, REFUSED_MAX, DeadLetter, Replayed
 from daemon.operating.topics import TOPICS_MAX, TopicPage
-from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.failure import FAILED, USAGE, Failure, tell
 from daemon.terminal.figures import bytes_shown, duration_shown
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
@@ -76,7 +76,11 @@ _TOPICS = AskTopics(search=f"{DEAD_LETTER_PREFIX}#", order="held", count=TOPICS_
 
 
 def _list_topics(answer: bytes, as_json: bool) -> None:
-    found = [topic for topic in decoded(answer, TopicPage).topics if topic.held]
+    page = decoded(answer, TopicPage)
+    found = [topic for topic in page.topics if topic.held]
+    shown = len(page.topics)
+    if found and shown == len(found) < page.matching:
+        tell(f"others may follow: smqpd topics '{_TOPICS.search}' --sort {_TOPICS.order} --offset {shown}")
     if as_json:
         typer.echo(msgspec.json.encode(found))
         return

@@ -2,17 +2,22 @@
 
 import json
 import re
+import shlex
 import socket
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from daemon.cli import dead
 from daemon.system.version import VERSION
 from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE
 from plugins.smqp.connection import ConnectionLost
 from routing.options import SubscribeOptions
 from tests.support.process import daemon
 from tests.support.running import SiteProcess, message
+
+OTHERS_FOLLOW = "smqpd: others may follow: smqpd topics 'dead.#' --sort held --offset 1\n"
 
 
 @pytest.fixture
@@ -132,6 +137,23 @@ async def test_an_operator_removes_one_message(site: SiteProcess) -> None:
         first, second = (one["smuid"] for one in await site.asked("topic", "browse", "work"))
         assert await site.printed("topic", "remove", "work", first) == f"Removed {first} from work.\n"
         assert [one["smuid"] for one in await site.asked("topic", "browse", "work")] == [second]
+
+
+async def test_who_lists_dead_letters_is_told_where_topics_are_left_out(
+    site: SiteProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead, "_TOPICS", msgspec.structs.replace(dead._TOPICS, count=1))
+    async with daemon(site.config), site.eve() as eve:
+        for topic, many in (("work", 2), ("play", 1)):
+            await eve.subscribe(topic)
+            for _ in range(many):
+                await eve.publish(topic, message(b"x", delivery="ONE"))
+                await eve.give_back([await anext(eve)], outcome="rejected", reason="no good")
+            code, out, why = await site.command("dead", "list")
+            assert (code, out.splitlines()[1].split()[:2]) == (0, ["work", "2"])
+            assert why == ("" if topic == "work" else OTHERS_FOLLOW)
+        [_, left_out] = (await site.printed(*shlex.split(OTHERS_FOLLOW)[5:])).splitlines()
+        assert left_out.split()[:2] == ["dead.play", "1"]
 
 
 async def test_an_operator_sends_dead_letters_back_or_drops_them(site: SiteProcess) -> None:
