@@ -9,7 +9,8 @@ Smuid what it has counted.
 
     mode ALL    asked are those that the copy was for, where that is remembered; once all of them have said
                 their last word, peers are waited for no more; where peers count more, all others are asked
-    mode ONE    all are, and the one where it ended ends the wait; for an account, the site of that
+    mode ONE    all are, and the one where it ended ends the wait; for an account, the site of that. One that
+                has handed it on is asked again: it may have it back since
 
 What is told is the greater of both, of what peers have answered and of what sites say: of honest sites
 neither is ever more than is true. Nothing of this is on disk, or repeated by whoever passes it on.
@@ -159,8 +160,7 @@ class Counting:
             receipt = self._receipts.owed_here(own_id(parse_smuid(smuid)))
             if receipt is None or receipt.entry.smuid(self._state.server) != smuid:
                 continue
-            said = receipt.sites.get(site)
-            if site in receipt.asked and (said is None or said.open):
+            if site in receipt.asked and not _has_said_all(receipt, site):
                 receipt.sites[site] = counts
                 is_all = not counts.open and _is_all(receipt, self._counted(receipt))
                 self._receipts.heard_of_sites(receipt, now, is_all=is_all)
@@ -230,5 +230,10 @@ def _is_all(receipt: Receipt, counted: frozenset[str]) -> bool:
 
 def _waited_for(receipt: Receipt, sites: Collection[str]) -> list[str]:
     """Those that have not said their last word."""
-    said = receipt.sites
-    return [site for site in sites if site not in said or said[site].open]
+    return [site for site in sites if not _has_said_all(receipt, site)]
+
+
+def _has_said_all(receipt: Receipt, site: str) -> bool:
+    """Whether what a site has said is its last word: of mode ONE only where it ended there."""
+    said = receipt.sites.get(site)
+    return said is not None and not said.open and bool(said.due or not receipt.entry.flags & ONE)

@@ -88,8 +88,8 @@ MUTATIONS = [
     Mutation(
         name="sites are not asked again who said that more is to come",
         file="routing/federation/counting.py",
-        old="return [site for site in sites if site not in said or said[site].open]",
-        new="return [site for site in sites if site not in said]",
+        old="return said is not None and not said.open and bool(",
+        new="return said is not None and bool(",
         tests=(
             "tests/routing/federation/test_counting.py::test_they_are_asked_again_until_they_have_said_their_last_word",
         ),
@@ -104,6 +104,15 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="a site that has handed a message of mode ONE on is not asked again",
+        file="routing/federation/counting.py",
+        old="bool(said.due or not receipt.entry.flags & ONE)",
+        new="True",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_one_that_has_come_back_is_counted_where_it_was_handed_on_before",
+        ),
+    ),
+    Mutation(
         name="some sites that were asked are enough",
         file="routing/federation/counting.py",
         old="return bool(counted) and not _waited_for(receipt, counted)",
@@ -115,7 +124,7 @@ MUTATIONS = [
     Mutation(
         name="any site is counted",
         file="routing/federation/counting.py",
-        old="if site in receipt.asked and (said is None or said.open):",
+        old="if site in receipt.asked and not _has_said_all(receipt, site):",
         new="if True:",
         tests=(
             "tests/routing/federation/test_counting.py::test_what_is_told_of_others_than_were_asked_counts_for_nobody",

@@ -234,6 +234,25 @@ def test_one_that_has_come_back_is_counted_where_it_began() -> None:
     assert federation.receipts == ["1/1"]
 
 
+def test_one_that_has_come_back_is_counted_where_it_was_handed_on_before() -> None:
+    """T had it first, and says that it has it no more; c had it then, and hands it back to t."""
+    federation = subscribed("t")
+    federation.publish("o", delivery="ONE", depth=-1, receipt="ALL")
+    federation.settle()
+    federation.subscribe("c", accepts="ONE")
+    unsubscribe(federation, "t")
+    federation.settle()
+    lose(federation, ("o", "a"), ("a", "t"))
+    ticked(federation, counting.FLAPPING_S)
+    federation.subscribe("t", accepts="ONE")
+    unsubscribe(federation, "c")
+    federation.settle()
+    federation.commit("t", "m")
+    assert federation.receipts == []
+    ticked(federation, 2 * counting.FLAPPING_S)
+    assert federation.receipts == ["1/1"]
+
+
 def test_where_no_link_has_changed_nobody_is_asked() -> None:
     federation = subscribed("a", "t")
     ticked(federation, counting.FLAPPING_S)
