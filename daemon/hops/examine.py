@@ -11,7 +11,7 @@ from routing.fate import Fate, end_of, judge
 from routing.hop_words import BEGINS
 from routing.hops import HopRecord
 from routing.names import parse_smuid
-from routing.numbers import TIME_US_MAX
+from routing.numbers import NUMBER_MAX, TIME_US_MAX
 
 
 class Findings(msgspec.Struct, kw_only=True):
@@ -51,14 +51,18 @@ def examine(directory: Path, smuid: str, *, has_ended: bool = False) -> Findings
     first, last = ends.first(), ends.last()
     gaps = [gap for gap in reader.gaps if _matters(gap.last, records) and _may_be_of(gap, smuid, last)]
     damage = [one for one in reader.damage if one.last and _matters(one.last, records)]
-    doubt = _doubt(gaps, damage)
+    unreadable = sum(_matters(number, records) for number in reader.unreadable)
+    # a start cuts off what was not written to its end; nothing tells what else was not
+    is_cut_off = has_ended and reader.unread.torn > 0 and _matters(NUMBER_MAX, records)
+    doubt = _doubt(gaps, damage, unreadable, is_cut_off=is_cut_off)
     covered = first is not None and not _begins_after(first, smuid) and not doubt
     if records and last is not None:
         fate = judge(records, last.boot + has_ended, doubt)
         state, verdict = str(fate.state), fate.verdict
     else:
         fate, state = None, "unknown"
-        verdict = _unknown(directory, smuid, first, last, doubt)
+        is_empty = not doubt and ends.unread == Skipped()
+        verdict = _unknown(directory, smuid, first, last, doubt, is_empty=is_empty)
     return Findings(
         smuid=smuid,
         state=state,
@@ -110,9 +114,17 @@ def _begins_after(first: HopRecord, smuid: str) -> str:
     return ""
 
 
-def _doubt(gaps: list[Gap], damage: list[FileDamage]) -> str:
-    """What is missing, in words; "" for nothing."""
+def _doubt(gaps: list[Gap], damage: list[FileDamage], unreadable: int, *, is_cut_off: bool) -> str:
+    """What is missing, in words; "" for nothing.
+
+    `unreadable`: lines that name the message; `is_cut_off`: the daemon has ended in the middle of one.
+    """
     parts = []
+    if unreadable:
+        parts.append(
+            f"{unreadable} record{'s' if unreadable > 1 else ''} that name{'' if unreadable > 1 else 's'} it"
+            " cannot be read, as of another version of smqpd, or damaged"
+        )
     if gaps:
         count, first, last = sum(gap.count for gap in gaps), gaps[0], gaps[-1]
         many = f", in {len(gaps)} gaps" if len(gaps) > 1 else ""
@@ -124,6 +136,8 @@ def _doubt(gaps: list[Gap], damage: list[FileDamage]) -> str:
     parts += [f"{one.file} is damaged ({one.what})" for one in damage[:1]]
     if len(damage) > 1:
         parts.append(f"so are {len(damage) - 1} other files")
+    if is_cut_off:
+        parts.append("the log ends in the middle of a record, and what it lacks only the next start tells")
     return ", and ".join(parts)
 
 
@@ -161,10 +175,20 @@ def written(after_us: int | None, before_us: int | None) -> str:
     return f", written{' and'.join(part for part in (after, before) if part)}" if after or before else ""
 
 
-def _unknown(directory: Path, smuid: str, first: HopRecord | None, last: HopRecord | None, doubt: str) -> str:
+def _unknown(
+    directory: Path,
+    smuid: str,
+    first: HopRecord | None,
+    last: HopRecord | None,
+    doubt: str,
+    *,
+    is_empty: bool,
+) -> str:
     if first is None or last is None:
-        empty = f"No record of it: the hop log in {directory}"
-        return f"{empty} has none that can be read: {doubt}." if doubt else f"{empty} is empty."
+        nothing = f"No record of it: the hop log in {directory}"
+        if is_empty:
+            return f"{nothing} is empty."
+        return f"{nothing} has none that can be read{f': {doubt}' if doubt else ''}."
     if after := _begins_after(first, smuid):
         return f"No record of it, but {after}: what happened before is no longer kept."
     if doubt:

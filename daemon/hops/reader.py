@@ -13,11 +13,12 @@ from typing import BinaryIO, Final
 import msgspec
 
 from daemon.hops import closing
-from daemon.hops.coverage import FileCheck, FileDamage, Gap, Stretch, gaps, stretches
+from daemon.hops.coverage import FileCheck, FileDamage, Gap, Stretch, gaps, mark, stretches
 from daemon.hops.files import LogFile, list_files, read_line
 from routing.hop_words import BEGINS, LINE_BYTES_MAX
 from routing.hops import FORMAT_VERSION, Closing, HopRecord
 from routing.names import parse_smuid
+from routing.numbers import NUMBER_MAX
 
 BLOCK_BYTES: Final = 1_048_576
 
@@ -52,12 +53,15 @@ class HopLogReader:
         unread: what was passed over so far.
         damage: what `find` and `check` have found to be damaged.
         gaps: the records that they have found to be missing, in the order of their numbers.
+        unreadable: the numbers of what names the message that `find` was asked for and is no record of this
+            format, as one of a later version; `NUMBER_MAX` where it has none that can be read.
     """
 
     def __init__(self, directory: Path) -> None:
         self.unread = Skipped()
         self.damage: list[FileDamage] = []
         self.gaps: list[Gap] = []
+        self.unreadable: list[int] = []
         self._directory = directory
         self._decoder = msgspec.json.Decoder(HopRecord)
 
@@ -107,7 +111,10 @@ class HopLogReader:
             check.take(block)
             for line in _lines_with(needle, block):
                 record = self._decode(line)
-                if record and record.smuid == smuid:
+                if record is None:
+                    placed = mark(line)
+                    self.unreadable.append(placed.record if placed is not None else NUMBER_MAX)
+                elif record.smuid == smuid:
                     found.append(record)
         return found, self._held(file, check)
 

@@ -17,6 +17,7 @@ from daemon.hops.files import list_files
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog
 from daemon.settings import HopSettings
+from routing.hop_words import LINE_BYTES_MAX
 from routing.hops import Closing
 
 SERVER = "alpha.example"
@@ -381,3 +382,69 @@ def test_a_number_that_no_record_can_have_makes_a_line_no_record(site: Site, fie
     site.start(2, 3)
     site.write("heartbeat")
     assert [(gap.first, gap.last) for gap in site.why().gaps] == [(2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("find", "put"),
+    [
+        (b'"version":1', b'"version":2'),
+        (b'"event":"committed"', b'"event":"pondered"'),
+        (b'"topic":"news"', b'"topic":"' + b"n" * LINE_BYTES_MAX + b'"'),
+    ],
+    ids=["of a later version", "an event of a later version", "too long"],
+)
+def test_what_names_a_message_and_cannot_be_read_may_be_its_end(site: Site, find: bytes, put: bytes) -> None:
+    site.write("published", "delivered")
+    site.write("committed", final=True)
+    site.write(*["heartbeat"] * 9)
+    path = list_files(site.directory)[-1].path
+    first, second, third, *others = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([first, second, third.replace(find, put), *others]))
+    found = site.why()
+    assert (found.state, found.covered) == ("unknown", False)
+    assert "What became of it is not known: 1 record that names it cannot be read" in found.verdict
+    assert site.why(FOREIGN).verdict.endswith("this site never had it.")
+
+
+def test_a_message_of_which_no_record_can_be_read_is_not_said_never_to_have_been_here(site: Site) -> None:
+    site.write("heartbeat")
+    site.write("received", "committed", smuid=FOREIGN, peer="beta.example")
+    site.write(*["heartbeat"] * 9)
+    path = list_files(site.directory)[-1].path
+    lines = path.read_bytes().splitlines(keepends=True)
+    of_later = [line.replace(b'"version":1', b'"version":2') if b"beta" in line else line for line in lines]
+    path.write_bytes(b"".join(of_later))
+    found = site.why(FOREIGN)
+    assert (found.state, found.covered, found.gaps) == ("unknown", False, [])
+    assert "does not say that this site never had it: 2 records that name it cannot be read" in found.verdict
+
+
+def test_an_end_that_can_be_read_leaves_no_doubt_about_what_cannot(site: Site) -> None:
+    site.write("published", "delivered")
+    site.write("committed", final=True)
+    path = list_files(site.directory)[-1].path
+    first, second, third = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + second.replace(b'"version":1', b'"version":2') + third)
+    assert site.why().state == "committed"
+
+
+def test_a_log_of_a_later_version_alone_is_not_said_to_be_empty(site: Site) -> None:
+    site.write("heartbeat")
+    path = list_files(site.directory)[-1].path
+    path.write_bytes(path.read_bytes().replace(b'"version":1', b'"version":2'))
+    found = site.why()
+    assert found.verdict == f"No record of it: the hop log in {site.directory} has none that can be read."
+
+
+def test_a_log_that_ends_in_the_middle_of_a_record_as_its_daemon_ended_may_lack_more(site: Site) -> None:
+    site.write("published", "delivered")
+    site.write(*["heartbeat"] * 9)
+    with list_files(site.directory)[-1].path.open("ab") as file:
+        file.write(b'{"version":1,"ser')
+    running = [examine(site.directory, smuid) for smuid in (SMUID, FOREIGN)]
+    assert [found.state for found in running] == ["waiting", "unknown"]
+    assert running[1].covered
+    for smuid in (SMUID, FOREIGN):
+        found = examine(site.directory, smuid, has_ended=True)
+        assert (found.state, found.covered) == ("unknown", False)
+        assert "the log ends in the middle of a record" in found.verdict

@@ -4,6 +4,20 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="of a line that names a message and cannot be read `why` takes no notice",
+        file="daemon/hops/examine.py",
+        old="sum(_matters(number, records) for number in reader.unreadable)",
+        new="0",
+        tests=("tests/daemon/hops/test_coverage.py",),
+    ),
+    Mutation(
+        name="a log that ends in the middle of a record lacks nothing",
+        file="daemon/hops/examine.py",
+        old="is_cut_off = has_ended and",
+        new="is_cut_off = False and",
+        tests=("tests/daemon/hops/test_coverage.py",),
+    ),
+    Mutation(
         name="a file of the hop log is closed without a sync",
         file="daemon/hops/writer.py",
         old="        os.fsync(finished.descriptor)",
