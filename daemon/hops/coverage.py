@@ -152,8 +152,9 @@ def _note(damage: list[FileDamage], file: LogFile, position: int) -> None:
 
 def gaps(files: list[LogFile], held: Iterable[Stretch]) -> list[Gap]:
     """What is missing of what files claim, and between them; they hold `held`, in the order of records."""
-    first = files[0].first if files else 1
-    last = max((file.last or 0 for file in files), default=0)
+    if not files:
+        return []
+    first, last = files[0].first, max(file.last or 0 for file in files)
     nothing, end = Stretch(first - 1, first - 1, None, None), Stretch(last + 1, last + 1, None, None)
     return _between([nothing, *held, end])
 

@@ -17,8 +17,11 @@ from routing.numbers import NUMBER_MAX
 RECORD_MAX: Final = NUMBER_MAX // 2
 """No site has written so many: a name with more is none of a log, which would go on from there."""
 
+LISTINGS_MAX: Final = 10
+"""A site closes a file about once a minute, so the second one is mostly the last."""
+
 _OPEN = re.compile(r"open-(\d{1,19})\.jsonl")
-_CLOSED = re.compile(r"hops-(.+)-(\d{1,19})-(\d{1,19})-(\d{1,19})\.jsonl")
+_CLOSED = re.compile(r"hops-.+-(\d{1,19})-(\d{1,19})-(\d{1,19})\.jsonl")
 _UNFIT_FOR_A_NAME = re.compile(r"[^A-Za-z0-9.-]")
 
 
@@ -70,34 +73,55 @@ def closed_name(server: str, boot: int, first: int, last: int) -> str:
 def list_files(directory: Path) -> list[LogFile]:
     """The files of a hop log in the order of their records; other files are passed over.
 
-    A directory that does not exist holds none. A file that is renamed or deleted meanwhile may be
-    missing from the list.
+    A directory that does not exist holds none. A listing in which a file may have been renamed, made or
+    deleted meanwhile is made again, a few times: it would lack what the log has.
     """
-    found = []
-    try:
-        entries = list(os.scandir(directory))
-    except FileNotFoundError:
-        return []
-    for entry in entries:
-        opened, closed = _OPEN.fullmatch(entry.name), _CLOSED.fullmatch(entry.name)
-        numbers = opened.groups() if opened else closed.groups()[1:] if closed else ()
-        if not numbers or any(int(number) > RECORD_MAX for number in numbers):
-            continue
-        try:
-            if not entry.is_file(follow_symlinks=False):
-                continue
-            status = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            continue
-        first = int(opened[1]) if opened else int(closed[3]) if closed else 0
-        found.append(
-            LogFile(
-                path=Path(entry.path),
-                first=first,
-                last=int(closed[4]) if closed else None,
-                boot=int(closed[2]) if closed else None,
-                size_bytes=status.st_size,
-                written_s=status.st_mtime,
-            )
-        )
+    found: list[LogFile] = []
+    for _ in range(LISTINGS_MAX):
+        found, names = _listed(directory)
+        if names == {file.path.name for file in found}:
+            break
     return sorted(found, key=lambda file: (file.first, file.is_open))
+
+
+def _listed(directory: Path) -> tuple[list[LogFile], set[str]]:
+    """The files as they were found, and then their names once more."""
+    try:
+        with os.scandir(directory) as entries:
+            found = [file for entry in list(entries) if (file := _log_file(entry)) is not None]
+        with os.scandir(directory) as entries:
+            names = {entry.name for entry in entries if _is_of_a_log(entry)}
+    except FileNotFoundError:
+        return [], set()
+    return found, names
+
+
+def _log_file(entry: "os.DirEntry[str]") -> LogFile | None:
+    """What a directory has there; None for what is no file of a log, or not there any more."""
+    if not _is_of_a_log(entry):
+        return None
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    numbers = _numbers(entry.name)
+    boot, first, last = numbers if len(numbers) > 1 else (None, numbers[0], None)
+    return LogFile(
+        path=Path(entry.path),
+        first=first,
+        last=last,
+        boot=boot,
+        size_bytes=status.st_size,
+        written_s=status.st_mtime,
+    )
+
+
+def _is_of_a_log(entry: "os.DirEntry[str]") -> bool:
+    return bool(_numbers(entry.name)) and entry.is_file(follow_symlinks=False)
+
+
+def _numbers(name: str) -> tuple[int, ...]:
+    """Boot, first and last record of a closed file, the first of an open one; none of what is no log's."""
+    named = _CLOSED.fullmatch(name) or _OPEN.fullmatch(name)
+    numbers = tuple(int(number) for number in named.groups()) if named else ()
+    return () if any(number > RECORD_MAX for number in numbers) else numbers

@@ -80,9 +80,9 @@ class HopLogReader:
     def find(self, smuid: str) -> list[HopRecord]:
         """The records of one message, in their order. Raises HeaderRefusal for what is no Smuid, and OSError.
 
-        Files that were last written before the message was born are opened only where its beginning is in no
-        other, and the clock may have been behind when they were written. No line is decoded that does not
-        hold the Smuid, but where a file is not whole.
+        Closed files that were last written before the message was born are opened only where its beginning is
+        in no other, and the clock may have been behind when they were written. No line is decoded that does
+        not hold the Smuid, but where a file is not whole.
         """
         born_s = parse_smuid(smuid).birth_ms / 1000
         files = self.files()
@@ -91,15 +91,18 @@ class HopLogReader:
         first = next(recent, len(files))
         found: list[HopRecord] = []
         held: dict[int, list[Stretch]] = {}
-        for at in itertools.chain(range(first, len(files)), _perhaps_later(files, first, born_s)):
-            if at < first and any(record.event in BEGINS for record in found):
+        # what an open file holds its name does not tell, of one that could not be closed neither
+        needed = [at for at, file in enumerate(files) if at >= first or file.is_open]
+        for at in itertools.chain(needed, _perhaps_later(files, first, born_s)):
+            if at not in needed and any(record.event in BEGINS for record in found):
                 break
-            more, held[at] = self._find_in(files[at], smuid)
-            found += more
+            if at not in held:
+                more, held[at] = self._find_in(files[at], smuid)
+                found += more
         for at, file in enumerate(files[:first]):
             if at not in held and file.last is not None:
                 held[at] = [Stretch(file.first, file.last, None, None)]
-        self.gaps = gaps(files, [stretch for at in sorted(held) for stretch in held[at]])
+        self.gaps = gaps(self._still_kept(files), [stretch for at in sorted(held) for stretch in held[at]])
         return sorted(found, key=lambda record: (record.record, record.time_us))
 
     def _find_in(self, file: LogFile, smuid: str) -> tuple[list[HopRecord], list[Stretch]]:
@@ -130,8 +133,13 @@ class HopLogReader:
             for block in self._blocks(file):
                 check.take(block)
             held += self._held(file, check)
-        self.gaps = gaps(files, held)
+        self.gaps = gaps(self._still_kept(files), held)
         return (held[0].first, max(one.last for one in held)) if held else None
+
+    def _still_kept(self, files: list[LogFile]) -> list[LogFile]:
+        """`files` without the oldest, where these have been deleted since: nothing of them is missing."""
+        kept = {file.first for file in self.files()}
+        return list(itertools.dropwhile(lambda file: file.first not in kept, files))
 
     def _held(self, file: LogFile, check: FileCheck) -> list[Stretch]:
         """What a file holds that has been read to its end."""

@@ -1,4 +1,6 @@
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -206,6 +208,84 @@ def test_a_file_that_is_deleted_while_a_reader_is_at_work_is_counted(tmp_path: P
     list_files(tmp_path)[1].path.unlink()
     assert [record.record for record in records] == [3]
     assert reader.unread == Skipped(vanished=1)
+
+
+def numbered(first: int, last: int) -> bytes:
+    return b"".join(line(number) for number in range(first, last + 1))
+
+
+@pytest.fixture
+def while_listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Have something happen once, after so many times that a directory was listed."""
+
+    def happens(meanwhile: Callable[[], object], *, after: int) -> None:
+        listings = 0
+
+        @contextmanager
+        def scandir(path: Path) -> Iterator[Iterator["os.DirEntry[str]"]]:
+            nonlocal listings
+            with os_scandir(path) as entries:
+                listed = list(entries)
+            listings += 1
+            if listings == after:
+                meanwhile()
+            yield iter(listed)
+
+        monkeypatch.setattr(os, "scandir", scandir)
+
+    os_scandir = os.scandir
+    return happens
+
+
+def test_a_file_that_is_closed_as_the_directory_is_listed_is_in_the_list(
+    tmp_path: Path, while_listed: Callable[..., None]
+) -> None:
+    def rotate() -> None:
+        (tmp_path / "open-4.jsonl").rename(tmp_path / "hops-alpha.example-1-4-6.jsonl")
+        (tmp_path / "open-7.jsonl").write_bytes(numbered(7, 8))
+
+    (tmp_path / "hops-alpha.example-1-1-3.jsonl").write_bytes(numbered(1, 3))
+    (tmp_path / "open-4.jsonl").write_bytes(numbered(4, 6))
+    while_listed(rotate, after=1)
+    reader = HopLogReader(tmp_path)
+    assert [record.record for record in reader.find(SMUID)] == list(range(1, 9))
+    assert reader.gaps == []
+
+
+@pytest.mark.parametrize("deleted", [1, 2, 3])
+def test_the_oldest_files_that_are_deleted_while_a_log_is_read_are_not_missing_in_it(
+    tmp_path: Path, while_listed: Callable[..., None], deleted: int
+) -> None:
+    paths = [tmp_path / f"hops-alpha.example-1-{first}-{first + 2}.jsonl" for first in (4, 7, 10)]
+    for path, first in zip(paths, (4, 7, 10), strict=True):
+        path.write_bytes(numbered(first, first + 2))
+    while_listed(lambda: [path.unlink() for path in paths[:deleted]], after=2)
+    reader = HopLogReader(tmp_path)
+    reader.check()
+    assert reader.gaps == []
+    assert reader.unread.vanished == deleted
+
+
+def test_a_file_in_the_middle_that_is_gone_while_a_log_is_read_is_missing(
+    tmp_path: Path, while_listed: Callable[..., None]
+) -> None:
+    for first in (4, 7, 10):
+        (tmp_path / f"hops-alpha.example-1-{first}-{first + 2}.jsonl").write_bytes(numbered(first, first + 2))
+    while_listed((tmp_path / "hops-alpha.example-1-7-9.jsonl").unlink, after=2)
+    reader = HopLogReader(tmp_path)
+    reader.check()
+    assert [(gap.first, gap.last) for gap in reader.gaps] == [(7, 9)]
+
+
+def test_an_old_file_that_could_not_be_closed_is_opened_as_its_name_does_not_tell_what_it_holds(
+    tmp_path: Path,
+) -> None:
+    other = f"alpha.example/{BORN_MS:012x}-1-11"
+    files_written_at(tmp_path, [BORN_MS / 1000 - 1_800 * back for back in reversed(range(100))], other)
+    (tmp_path / "hops-alpha.example-1-9-9.jsonl").rename(tmp_path / "open-9.jsonl")
+    reader = HopLogReader(tmp_path)
+    assert reader.find(SMUID) == []
+    assert reader.gaps == []
 
 
 def test_what_is_no_smuid_is_not_looked_for(tmp_path: Path) -> None:

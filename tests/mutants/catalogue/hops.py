@@ -4,6 +4,27 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="a directory of the hop log that changes as it is listed is listed once",
+        file="daemon/hops/files.py",
+        old="if names == {file.path.name for file in found}:",
+        new="if found:",
+        tests=("tests/daemon/hops/test_reader.py",),
+    ),
+    Mutation(
+        name="what is deleted for its age while a log is read is missing in it",
+        file="daemon/hops/reader.py",
+        old="self.gaps = gaps(self._still_kept(files), held)",
+        new="self.gaps = gaps(files, held)",
+        tests=("tests/daemon/hops/test_reader.py",),
+    ),
+    Mutation(
+        name="an old file that could not be closed is passed over, and so missing",
+        file="daemon/hops/reader.py",
+        old="if at >= first or file.is_open]",
+        new="if at >= first]",
+        tests=("tests/daemon/hops/test_reader.py",),
+    ),
+    Mutation(
         name="of a line that names a message and cannot be read `why` takes no notice",
         file="daemon/hops/examine.py",
         old="sum(_matters(number, records) for number in reader.unreadable)",
