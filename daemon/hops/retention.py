@@ -1,9 +1,14 @@
-"""Deletes the oldest closed files of a hop log by age and by total size."""
+"""Deletes the oldest closed files of a hop log by age and by total size.
+
+Which are older the order of the records tells, where the clock was set: a file that is missing between two
+others is a loss of records.
+"""
 
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 
-from daemon.hops.files import list_files
+from daemon.hops.files import LogFile, list_files
 from daemon.settings import HopSettings
 
 _log = logging.getLogger(__name__)
@@ -17,8 +22,8 @@ def delete_old(directory: Path, settings: HopSettings, now_s: float) -> int:
     files = list_files(directory)
     total_bytes = sum(file.size_bytes for file in files)
     deleted = 0
-    for file in files:
-        too_old = now_s - file.written_s > settings.retention_s
+    for file, written_s in zip(files, _written(files, now_s), strict=True):
+        too_old = now_s - written_s > settings.retention_s
         if file.is_open or not (too_old or total_bytes > settings.retention_bytes_max):
             continue
         try:
@@ -29,3 +34,23 @@ def delete_old(directory: Path, settings: HopSettings, now_s: float) -> int:
         total_bytes -= file.size_bytes
         deleted += 1
     return deleted
+
+
+def _written(files: Iterable[LogFile], now_s: float) -> list[float]:
+    """When each file was last written, by their order where the clock does not agree with that.
+
+    None was written before those in front of it. What the clock says to be still to come was written when the
+    next file was, or is new.
+    """
+    found: list[float | None] = []
+    newest_s = 0.0
+    for file in files:
+        is_to_come = file.written_s > now_s
+        newest_s = newest_s if is_to_come else max(newest_s, file.written_s)
+        found.append(None if is_to_come else newest_s)
+    next_s = now_s
+    times = []
+    for time_s in reversed(found):
+        next_s = next_s if time_s is None else time_s
+        times.append(next_s)
+    return times[::-1]

@@ -53,3 +53,30 @@ def test_files_of_other_names_are_left_alone(log: Path) -> None:
     os.utime(log / "notes", (0, 0))
     delete_old(log, HopSettings(retention_s=60, retention_bytes_max=0), NOW_S)
     assert (log / "notes").exists()
+
+
+def written_days_ago(directory: Path, *days: float) -> None:
+    """The closed files, the oldest first, by a clock that may have been set between them."""
+    for file, age_days in zip(list_files(directory), days, strict=False):
+        os.utime(file.path, (NOW_S - age_days * DAY_S, NOW_S - age_days * DAY_S))
+
+
+@pytest.mark.parametrize(
+    ("days", "kept"),
+    [
+        ((-400, 2, 1), [20, 30]),  # the clock was more than a year ahead when the first was written
+        ((3, -400, 1), [10, 20, 30]),
+        ((3, 2, -400), [20, 30]),
+        ((-400, -400, 2), [30]),
+        ((-400, -400, -400), [1, 10, 20, 30]),
+        ((1, 20_000, 1), [1, 10, 20, 30]),  # a machine that began in 1970, before it asked for the time
+        ((3, 20_000, 1), [20, 30]),
+        ((1, 3, 2), [1, 10, 20, 30]),
+    ],
+)
+def test_a_clock_that_was_set_leaves_no_file_before_one_that_is_deleted(
+    log: Path, days: tuple[float, ...], kept: list[int]
+) -> None:
+    written_days_ago(log, *days)
+    delete_old(log, HopSettings(retention_s=1.5 * DAY_S), NOW_S)
+    assert firsts(log) == kept

@@ -4,6 +4,20 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="the age of a file of the hop log is what the clock said, whatever stands before it",
+        file="daemon/hops/retention.py",
+        old="max(newest_s, file.written_s)",
+        new="file.written_s",
+        tests=("tests/daemon/hops/test_retention.py",),
+    ),
+    Mutation(
+        name="a file of the hop log is kept for as long as the clock was ahead",
+        file="daemon/hops/retention.py",
+        old="is_to_come = file.written_s > now_s",
+        new="is_to_come = False",
+        tests=("tests/daemon/hops/test_retention.py",),
+    ),
+    Mutation(
         name="a directory of the hop log that changes as it is listed is listed once",
         file="daemon/hops/files.py",
         old="if names == {file.path.name for file in found}:",
