@@ -58,7 +58,7 @@ def line(state_directory: Path, question: AnyQuestion, patience_s: float = PATIE
 
 def _raise_declined(answer: bytes) -> None:
     if answer.startswith(b'{"refused":'):
-        declined = msgspec.json.decode(answer, type=Declined)
+        declined = decoded(answer, Declined)
         raise Failure(declined.text, USAGE if declined.refused in _MISSPELT else FAILED)
 
 
@@ -67,17 +67,26 @@ def decoded(answer: bytes, expected: type[T]) -> T:
     try:
         return msgspec.json.decode(answer, type=expected)
     except msgspec.MsgspecError as error:
-        text = f"the site runs another version of smqpd, whose answer this one cannot read: {error}"
-        raise Failure(text) from None
+        raise _of_another_version(error) from None
+
+
+def _of_another_version(error: msgspec.MsgspecError) -> Failure:
+    return Failure(f"the site runs another version of smqpd, whose answer this one cannot read: {error}")
 
 
 def told(settings: Settings, question: Question) -> Iterator[Told]:
-    """What sites report, as it comes, and the end. Raises Failure, also where the end does not come."""
+    """What sites report, as it comes, and the end.
+
+    Raises Failure, also where the end does not come, or another version of smqpd runs.
+    """
     decoder = msgspec.json.Decoder(Told)
     try:
         for line in ask_all(settings.site.state_directory, question):
             _raise_declined(line)
-            one = decoder.decode(line)
+            try:
+                one = decoder.decode(line)
+            except msgspec.MsgspecError as error:
+                raise _of_another_version(error) from None
             yield one
             if isinstance(one, End):
                 return

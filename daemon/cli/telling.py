@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import typer
 
+from daemon.cli.asking import decoded
 from daemon.cli.options import config_file
 from daemon.configuration.config import load
 from daemon.configuration.discovery import installed_plugins
@@ -47,12 +47,15 @@ def tell(config: Path, state_directory: Path, done: str, parts: Collection[Part]
 
 
 def reload(state_directory: Path) -> Standing:
-    """How the site stands after it has read its files again. Raises NotRunningError, ForbiddenError."""
+    """How the site stands after it has read its files again.
+
+    Raises NotRunningError, ForbiddenError, and Failure where another version of smqpd runs.
+    """
     return _asked(state_directory, Question(ask="reload", timeout_s=SLOW_S))
 
 
 def status(state_directory: Path) -> Standing:
-    """How the site stands to the files as it has read them. Raises NotRunningError, ForbiddenError."""
+    """How the site stands to the files as it has read them. Raises as `reload` does."""
     return _asked(state_directory, Question(ask="status"))
 
 
@@ -63,7 +66,7 @@ def warn(findings: Collection[Finding]) -> None:
 
 
 def _asked(state_directory: Path, question: Question) -> Standing:
-    return msgspec.json.decode(ask(state_directory, question), type=Standing)
+    return decoded(ask(state_directory, question), Standing)
 
 
 def _standing(state_directory: Path, done: str) -> Standing | None:

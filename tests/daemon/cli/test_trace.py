@@ -98,6 +98,24 @@ async def test_an_answer_that_breaks_off_is_not_taken_for_the_whole(
     )
 
 
+@pytest.mark.parametrize(
+    "words", [("trace", "weather"), ("why", "alpha.example/0123456789ab-1-1", "--ask-peers")]
+)
+async def test_an_answer_of_another_version_is_said_to_be_one(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "smqpd.toml").write_text('[site]\nserver_name = "alpha.example"\n')
+    (tmp_path / "state").mkdir()
+
+    async def answers(question: Question, tell: Tell) -> None:
+        await tell({"type": "Rumour", "at": "alpha.example"})
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(serve_control, tmp_path / "state", answers, Mishaps().note)
+        code, _, said = await Operator(tmp_path).command(*words)
+        nursery.cancel_scope.cancel()
+    assert code == FAILED
+    assert said.startswith("the site runs another version of smqpd, whose answer this one cannot read: ")
+
+
 async def test_a_link_that_is_down_fails_the_command_in_whatever_words_its_site_says_so(
     tmp_path: Path,
 ) -> None:
