@@ -7,6 +7,7 @@ acknowledgement, as in NTP; logs of earlier versions lack the fourth, and tell n
 what no log says is a gap, and is named.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
 
@@ -19,6 +20,10 @@ from routing.hop_words import BEGINS, REFUSES, TAKEN
 from routing.hops import HopRecord
 
 _AGAIN: Final = (*REFUSES, "depth")
+
+NESTED_MAX: Final = 100
+"""Sites that a message went on to, one behind the other: what writes JSON or draws a page goes so deep, and a
+peer may tell of any number. Those further on stand beside the last."""
 
 
 class _Hop(msgspec.Struct):
@@ -95,14 +100,18 @@ def _tree(
     known = [stop for stop in roots if stop.came_us is not None]
     began = min(known or roots, key=lambda stop: (bool(stop.source), stop.came_us or 0), default=None)
     placed = set()
-    waiting = [(root, 0 if root.came_us is not None else None) for root in roots]
+    had_from: dict[str, list[JourneyStop]] = defaultdict(list)
+    for stop in stops.values():
+        had_from[stop.source].append(stop)
+    # with each its depth, and the one that what it went on to hangs below
+    waiting = [(root, 0 if root.came_us is not None else None, 0, root) for root in roots]
     for root in roots:
         root.after_us = 0 if root is began and root.came_us is not None else None
     while waiting:
-        stop, offset_us = waiting.pop()
+        stop, offset_us, depth, above = waiting.pop()
         placed.add(stop.server)
-        for other in stops.values():
-            if other.source != stop.server or other.server in placed or other is stop:
+        for other in had_from[stop.server]:
+            if other.server in placed:
                 continue
             hop = hops.get((stop.server, other.server))
             offset = offset_us + hop.offset_us if hop is not None and offset_us is not None else None
@@ -110,8 +119,8 @@ def _tree(
             if other.came_us is not None and offset is not None and stop.after_us is not None:
                 assert began is not None
                 other.after_us = other.came_us - offset - (began.came_us or 0)
-            stop.beyond.append(other)
-            waiting.append((other, offset))
+            above.beyond.append(other)
+            waiting.append((other, offset, depth + 1, other if depth + 1 < NESTED_MAX else above))
     for stop in stops.values():
         stop.beyond.sort(key=lambda one: (one.after_us is None, one.after_us or 0, one.server))
     # Mode ONE may have gone to and fro: a ring of sources has no root of its own.
@@ -166,4 +175,6 @@ def _doubt(at: str, findings: Findings, stops: dict[str, JourneyStop]) -> str:
     if not findings.covered and not any(record.event in BEGINS for record in findings.records):
         oldest = moment(findings.records[0].time_us)
         return f"its log no longer has the beginning, and tells of the message from {oldest} on"
+    if findings.fate is not None and findings.fate.state == "unknown":
+        return "its log does not tell what became of it there"
     return ""

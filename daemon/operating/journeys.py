@@ -14,7 +14,7 @@ class JourneyStop(msgspec.Struct, kw_only=True):
         link_us: on the link to this site, half a round trip; None likewise.
         state, verdict: what became of it there, see `routing.fate`; `unknown` where nobody knows.
         again: sites from which it came once more, and what this site did with that.
-        beyond: the sites that it went on to.
+        beyond: the sites that it went on to; below a hundred such also those further on, as `source` tells.
     """
 
     server: str

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from daemon.control.journey import journey
+from daemon.control.journey import NESTED_MAX, journey
 from daemon.control.reports import PassedOver, Report, Unanswered
 from daemon.hops.coverage import Gap
 from daemon.hops.examine import Findings, moment
@@ -229,3 +230,24 @@ def test_a_site_whose_log_lacks_records_that_might_tell_more_is_a_gap() -> None:
     assert [(gap.server, gap.why) for gap in found.gaps] == [
         ("a", "its log lacks 7 of its records, which might tell more")
     ]
+
+
+@pytest.mark.parametrize("event", ["duplicate", "loop"])
+def test_a_site_whose_log_does_not_tell_what_became_of_it_is_a_gap(event: str) -> None:
+    way = told(report("a", record("a", "published", 0)), report("b", record("b", event, 30, peer="a")))
+    assert gaps(way) == {"b": "its log does not tell what became of it there"}
+
+
+def test_a_way_over_more_sites_than_can_be_nested_has_all_of_them() -> None:
+    count = 20 * NESTED_MAX
+    first = report("s0", record("s0", "published", 0))
+    others = (report(f"s{at}", record(f"s{at}", "received", at, peer=f"s{at - 1}")) for at in range(1, count))
+    way = msgspec.json.decode(msgspec.json.encode(told(first, *others)), type=Journey)
+    assert way.began is not None
+    seen, waiting = [], [way.began]
+    while waiting:
+        stop = waiting.pop()
+        seen.append((stop.server, stop.source))
+        waiting += stop.beyond
+    assert sorted(seen) == sorted((f"s{at}", f"s{at - 1}" if at else "") for at in range(count))
+    assert (way.apart, way.gaps) == ([], [])

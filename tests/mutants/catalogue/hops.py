@@ -4,6 +4,20 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="of a message nothing is unknown though a site does not know what became of it",
+        file="daemon/control/journey.py",
+        old='if findings.fate is not None and findings.fate.state == "unknown":',
+        new="if findings.fate is None:",
+        tests=("tests/daemon/hops/test_journey.py",),
+    ),
+    Mutation(
+        name="a way over thousands of sites is nested as deep",
+        file="daemon/control/journey.py",
+        old="other if depth + 1 < NESTED_MAX else above",
+        new="other",
+        tests=("tests/daemon/hops/test_journey.py",),
+    ),
+    Mutation(
         name="the age of a file of the hop log is what the clock said, whatever stands before it",
         file="daemon/hops/retention.py",
         old="max(newest_s, file.written_s)",
