@@ -12,6 +12,9 @@ SMUID_NUMBERS: Final = r"([0-9a-f]{12})-([0-9a-f]{1,15})-([0-9a-f]{1,15})"
 """What follows a server's name and a slash in the id that it gives a message: its birth, in milliseconds, the
 number of the server's start, and of the message since that; in hexadecimal digits."""
 
+SMUID_IN_LOGS: Final = rf"[^/\s]{{1,261}}/{SMUID_NUMBERS}"
+"""What the trace jobs take for the id of a message, whatever the writer of a log has called its server."""
+
 BEGINS: Final = ("published", "received")
 """With these a site takes a copy on."""
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from routing.errors import HeaderRefusal
-from routing.names import parse_smuid
+from routing.hop_words import SMUID_IN_LOGS
+from routing.names import birth_ms
 from routing.trace.command_line import Day, Json, Limit, Out, check_word, fail, spark
 from routing.trace.journal import jsonable
 from routing.trace.show import console, milliseconds, moment, route_tree, table
@@ -66,9 +67,8 @@ def route(
     """
     check_word("--format", form, ("text", "json", "otlp"))
     # The Smuid begins with the time of birth, so only that day is read.
-    try:
-        near = datetime.fromtimestamp(parse_smuid(smuid).birth_ms / 1000, UTC).date().isoformat()
-    except (HeaderRefusal, ValueError, OverflowError, OSError):
+    near = _birthday(smuid)
+    if near is None:
         fail(f"{smuid} is no Smuid; it is written server/time-boot-counter", 2)
     with spark(out) as session:
         from routing.trace import tables
@@ -94,6 +94,16 @@ def route(
         rows = ((one.server, one.state, one.sentence) for one in proven)
         console().print(table("proven", ("server", "copy", "by its records"), rows))
         _print_deliveries(proven)
+
+
+def _birthday(smuid: str) -> str | None:
+    """The UTC day of birth; None where it can be the id of no message in any table."""
+    if re.fullmatch(SMUID_IN_LOGS, smuid) is None:
+        return None
+    try:
+        return datetime.fromtimestamp(birth_ms(smuid) / 1000, UTC).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _print_deliveries(proven: "list[Proof]") -> None:

@@ -34,7 +34,7 @@ EARLIEST_US: Final = 1_577_836_800_000_000
 HOUR_US: Final = 3_600_000_000
 DAY_US: Final = 24 * HOUR_US
 
-SMUID_PATTERN: Final = rf"^[^/\s]{{1,261}}/{hop_words.SMUID_NUMBERS}\z"
+SMUID_PATTERN: Final = rf"^{hop_words.SMUID_IN_LOGS}\z"
 
 EVENTS: Final = (
     "published",

@@ -251,3 +251,14 @@ def test_one_is_no_plural() -> None:
         "2,000 records",
     ]
     assert counted(1, "hop is", "hops are") == "1 hop is"
+
+
+def test_what_logs_call_a_message_is_the_name_of_one_that_is_asked_for() -> None:
+    from routing.trace import asking, worst
+
+    strange = "NOBODY's_server:-1/019aa5d72900-1-1"
+    assert worst.born_on([strange, "alpha.example/019aa5d72900-1-2"]) == ["2025-11-21"]
+    assert asking._birthday(strange) == "2025-11-21"
+    for no_smuid in ("", "alpha", "alpha/", "alpha.example/019aa5d7290-1-1", "a b/019aa5d72900-1-1"):
+        assert asking._birthday(no_smuid) is None
+    assert asking._birthday("alpha.example/ffffffffffff-1-1") is None
