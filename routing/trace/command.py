@@ -165,7 +165,10 @@ def generate(
     """Write the logs of a federation that never was, with the truth beside them."""
     from routing.trace.synthetic.plan import Plan
     from routing.trace.synthetic.write import generate as write
+    from routing.trace.synthetic.write import messages_for
 
+    if messages < (least := messages_for(faults)):
+        fail(f"--faults {faults} needs --messages {least} at least", 2)
     plan = Plan(
         sites=sites,
         messages=messages,

@@ -34,7 +34,19 @@ Logs = Annotated[
     list[str],
     typer.Argument(metavar="LOGS", help="Directories or files of hop logs.", callback=check_there),
 ]
-Out = Annotated[str, typer.Option("--out", metavar="DIR", help="The directory of the tables.")]
+
+
+def check_named(out: str) -> str:
+    """Refuse no name at all: tables would be looked for, and made, in the directory of all directories."""
+    if not out.strip():
+        raise typer.BadParameter("it names no directory")
+    return out
+
+
+Out = Annotated[
+    str,
+    typer.Option("--out", metavar="DIR", help="The directory of the tables.", callback=check_named),
+]
 Master = Annotated[
     str | None, typer.Option(metavar="URL", help="A Spark master; all cores of this machine without it.")
 ]
@@ -171,12 +183,24 @@ def _has_logs(path: str) -> bool:
     below = os.walk(path, onerror=refused, followlinks=True)
     for where, inner, names in below if os.path.isdir(path) else [(directory, [], [name])]:
         inner[:] = [each for each in inner if not each.startswith((".", "_"))]
+        for each in inner:
+            _refuse_to_go_round(where, each)
         for each in names:
             if not each.startswith((".", "_")) and IS_LOG.match(each):
                 found = True
                 if not os.access(os.path.join(where, each), os.R_OK):
                     fail(f"{os.path.join(where, each)} cannot be read: Permission denied")
     return found
+
+
+def _refuse_to_go_round(directory: str, name: str) -> None:
+    """Fail where a link leads back to its directory, or to one that this is in: Spark would go on and on."""
+    link = os.path.join(directory, name)
+    if not os.path.islink(link):
+        return
+    target = os.path.realpath(link)
+    if os.path.commonpath([target, os.path.realpath(directory)]) == target:
+        fail(f"{link} cannot be read: it leads back to {target}")
 
 
 IS_LOG: Final = re.compile(r"hops-.*\.jsonl(\.gz|\.zst)?\Z|.*\.parquet\Z", re.DOTALL)

@@ -27,7 +27,7 @@ class Plan:
         repeated: chance that a line stands twice.
         boots: restarts of each site.
         faults: how many messages each are lost, given two custodians, answered with a wrong receipt, or sent
-            too deep; and how many links go bad half-way.
+            too deep; and how many links go bad half-way, as far as there are so many.
     """
 
     sites: int = 10
@@ -130,7 +130,8 @@ class PlannedFederation:
                 # The two directions of a link differ by a little, as on a real network.
                 delay[a, b] = int(delay[b, a] * rng.uniform(0.99, 1.01))
         links = sorted(delay)
-        bad = dict.fromkeys(rng.sample(links, plan.faults), plan.start_us + plan.duration_s * 500_000)
+        half_way_us = plan.start_us + plan.duration_s * 500_000
+        bad = dict.fromkeys(rng.sample(links, min(plan.faults, len(links))), half_way_us)
         topics = [_topic(number, plan, peers, rng) for number in range(plan.topics)]
         return cls(plan, sites, peers, delay, bad, topics, rng)
 

@@ -151,6 +151,11 @@ def generate(
     return sum(log.record for log in logs)
 
 
+def messages_for(faults: int) -> int:
+    """How many messages it takes to break so many promises of each kind, by a message each."""
+    return faults * len(FAULTS) + 2 if faults else 1
+
+
 def _opened(path: Path, compress: bool) -> IO[bytes]:
     if compress:
         return cast("IO[bytes]", gzip.open(path, "wb", compresslevel=3))

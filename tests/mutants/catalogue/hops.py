@@ -4,6 +4,16 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="tables without a name are made at the root of the machine",
+        file="routing/trace/command_line.py",
+        old="    if not out.strip():",
+        new="    if out is None:",
+        tests=(
+            "tests/routing/trace/test_commands.py::"
+            "test_tables_without_a_name_are_not_made_at_the_root_of_the_machine",
+        ),
+    ),
+    Mutation(
         name="of a message nothing is unknown though a site does not know what became of it",
         file="daemon/control/journey.py",
         old='if findings.fate is not None and findings.fate.state == "unknown":',

@@ -10,6 +10,7 @@ import pytest
 import trio
 from typer.testing import CliRunner
 
+from routing.trace import command_line
 from routing.trace.command import app
 from tests.support.process import PRETENCES, ROOT, inherited
 from tests.support.traced import TracedLogs
@@ -251,6 +252,51 @@ def test_one_is_no_plural() -> None:
         "2,000 records",
     ]
     assert counted(1, "hop is", "hops are") == "1 hop is"
+
+
+@pytest.mark.parametrize(
+    "command", ["run logs", "compact logs", "links", "report", "route a/019aa5d72900-1-1"]
+)
+@pytest.mark.parametrize("name", ["", "  "])
+def test_tables_without_a_name_are_not_made_at_the_root_of_the_machine(
+    tmp_path: Path, command: str, name: str
+) -> None:
+    with contextlib.chdir(tmp_path):
+        Path("logs").mkdir()
+        done = CliRunner().invoke(app, [*command.split(), "--out", name])
+    assert done.exit_code == 2
+    assert "it names no directory" in done.stderr
+
+
+def test_a_link_that_leads_back_to_where_it_is_ends_the_search_for_logs(tmp_path: Path) -> None:
+    (tmp_path / "sites" / "alpha").mkdir(parents=True)
+    for name in ("again", "once-more"):
+        (tmp_path / "sites" / "alpha" / name).symlink_to("..")
+    done = CliRunner().invoke(app, ["run", str(tmp_path), "--out", str(tmp_path / "tables")])
+    assert done.exit_code == 1
+    again = tmp_path / "sites" / "alpha"
+    assert any(
+        done.stderr == f"smqpd: {again / name} cannot be read: it leads back to {tmp_path / 'sites'}\n"
+        for name in ("again", "once-more")
+    )
+
+
+def test_a_link_to_another_directory_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "hops-alpha.example-1-1-1.jsonl").write_text("")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "alpha").symlink_to(tmp_path / "elsewhere")
+    command_line.check_logs([str(tmp_path / "logs")])
+
+
+def test_more_faults_than_there_are_links_make_all_of_them_bad(tmp_path: Path) -> None:
+    words = ["generate", "--out", str(tmp_path), "--sites", "3", "--faults", "9", "--messages"]
+    few = CliRunner().invoke(app, [*words, "37"])
+    assert (few.exit_code, few.stderr) == (2, "smqpd: --faults 9 needs --messages 38 at least\n")
+    done = CliRunner().invoke(app, [*words, "38"])
+    assert done.exit_code == 0
+    made = [json.loads(line) for line in (tmp_path / "truth" / "messages.jsonl").read_text().splitlines()]
+    assert sum(bool(message["faults"]) for message in made) <= 36
 
 
 def test_what_logs_call_a_message_is_the_name_of_one_that_is_asked_for() -> None:
