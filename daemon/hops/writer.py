@@ -339,7 +339,10 @@ class HopLog:
         return finished
 
     def close(self) -> None:
-        """Write and close everything; after the store has committed for the last time."""
+        """Write and close everything; after the store has committed for the last time.
+
+        Never raises for the disk: what it does not let be closed the next start closes, and the log says so.
+        """
         self.settle(self.flush())
         if self._uncut and self._descriptor is not None:
             os.close(self._descriptor)  # the next start cuts it back
@@ -349,7 +352,10 @@ class HopLog:
         elif self._descriptor is not None:
             self._drop_file()
         for finished in self.take_finished():
-            close_file(finished)
+            try:
+                close_file(finished)
+            except OSError as error:
+                _log.error("a file of the hop log stays open until the next start: %s", error)
 
     def _write(self, lines: bytes, records: list[HopRecord]) -> None:
         """Append to the open file, beginning one if there is none; OSError leaves no part of a line."""

@@ -14,6 +14,7 @@ import pytest
 from daemon.hops import writer
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog
+from daemon.settings import HopSettings
 from tests.support.hop_log_writer import batch, names, numbers
 
 
@@ -170,3 +171,27 @@ def test_a_log_that_can_never_be_cut_back_is_cut_at_the_next_start(
         log.close()
     start(2, 2).close()
     assert numbers(tmp_path) == [1, 2]
+
+
+def test_a_file_that_cannot_be_closed_at_the_end_is_said_to_stay_open_and_the_others_are_closed(
+    start: Callable[..., HopLog], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = start(1, 0, HopSettings(file_bytes_max=1))
+    batch(log, 2)
+    batch(log, 1)
+    (tmp_path / "hops-alpha.example_7200-1-1-2.jsonl").mkdir()  # nothing can take its place
+    log.close()
+    assert names(tmp_path) == ["open-1.jsonl", "hops-alpha.example_7200-1-3-3.jsonl"]
+    assert "stays open until the next start" in caplog.text
+    (tmp_path / "hops-alpha.example_7200-1-1-2.jsonl").rmdir()
+    start(2, 3).close()
+    assert numbers(tmp_path) == [1, 2, 3]
+
+
+def test_a_log_whose_directory_is_gone_ends_without_an_error(
+    start: Callable[..., HopLog], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    batch(log := start(1, 0), 2)
+    (tmp_path / "open-1.jsonl").unlink()
+    log.close()
+    assert "stays open until the next start" in caplog.text

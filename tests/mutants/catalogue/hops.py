@@ -4,6 +4,13 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="a file of the hop log that cannot be closed ends the stop of a site",
+        file="daemon/hops/writer.py",
+        old="                close_file(finished)\n            except OSError as",
+        new="                close_file(finished)\n            except ZeroDivisionError as",
+        tests=("tests/daemon/hops/test_writer_on_a_bad_disk.py",),
+    ),
+    Mutation(
         name="tables without a name are made at the root of the machine",
         file="routing/trace/command_line.py",
         old="    if not out.strip():",
