@@ -2,6 +2,7 @@
 
 import datetime
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -12,6 +13,12 @@ from routing.hop_words import BEGINS
 from routing.hops import HopRecord
 from routing.names import parse_smuid
 from routing.numbers import NUMBER_MAX, TIME_US_MAX
+
+_NOT_CLOSED: Final = (
+    "But the log was not closed when its daemon ended: the last of it may never have come true, which the"
+    " next start takes back."
+)
+"""Records are written before the store commits what they tell of."""
 
 
 class Findings(msgspec.Struct, kw_only=True):
@@ -59,6 +66,8 @@ def examine(directory: Path, smuid: str, *, has_ended: bool = False) -> Findings
     if records and last is not None:
         fate = judge(records, last.boot + has_ended, doubt)
         state, verdict = str(fate.state), fate.verdict
+        if has_ended and reader.open_from is not None and records[-1].record >= reader.open_from:
+            verdict += f" {_NOT_CLOSED}"
     else:
         fate, state = None, "unknown"
         is_empty = not doubt and ends.unread == Skipped()

@@ -55,6 +55,7 @@ class HopLogReader:
         gaps: the records that they have found to be missing, in the order of their numbers.
         unreadable: the numbers of what names the message that `find` was asked for and is no record of this
             format, as one of a later version; `NUMBER_MAX` where it has none that can be read.
+        open_from: the first record of the file that `find` has found open; None where all are closed.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -62,6 +63,7 @@ class HopLogReader:
         self.damage: list[FileDamage] = []
         self.gaps: list[Gap] = []
         self.unreadable: list[int] = []
+        self.open_from: int | None = None
         self._directory = directory
         self._decoder = msgspec.json.Decoder(HopRecord)
 
@@ -86,6 +88,7 @@ class HopLogReader:
         """
         born_s = parse_smuid(smuid).birth_ms / 1000
         files = self.files()
+        self.open_from = files[-1].first if files and files[-1].is_open else None
         # what follows a file that may hold it was written later, whatever the clock said then
         recent = (at for at, file in enumerate(files) if file.written_s >= born_s - CLOCK_DOUBT_S)
         first = next(recent, len(files))

@@ -32,13 +32,25 @@ def log(tmp_path: Path) -> HopLog:
 
 
 @pytest.fixture
-def ask(log: HopLog, tmp_path: Path) -> Callable[..., Result]:
+def ask_once_down(log: HopLog, tmp_path: Path) -> Callable[..., Result]:
+    """Asks about a site whose daemon was killed."""
     app = typer.Typer()
     app.command()(why)
 
     def ask(*arguments: str) -> Result:
         log.flush()
         return CliRunner().invoke(app, ["--site", str(tmp_path), *arguments], env={"COLUMNS": "200"})
+
+    return ask
+
+
+@pytest.fixture
+def ask(ask_once_down: Callable[..., Result], tmp_path: Path) -> Callable[..., Result]:
+    """Asks about a site that runs."""
+
+    def ask(*arguments: str) -> Result:
+        with state_lock(tmp_path / "state"):
+            return ask_once_down(*arguments)
 
     return ask
 
@@ -133,10 +145,24 @@ def test_what_is_no_smuid_is_wrong_usage(ask: Callable[..., Result]) -> None:
 
 
 def test_what_had_no_guarantee_is_not_held_by_a_site_that_does_not_run(
-    log: HopLog, ask: Callable[..., Result], tmp_path: Path
+    log: HopLog, ask: Callable[..., Result], ask_once_down: Callable[..., Result]
 ) -> None:
     log.append("published", smuid=SMUID, topic="news", account="ada:desk@alpha.example", guarantee=False)
-    with state_lock(tmp_path / "state"):
-        assert json.loads(ask(SMUID, "--json").stdout)["state"] == "waiting"
-    found = json.loads(ask(SMUID, "--json").stdout)
+    assert json.loads(ask(SMUID, "--json").stdout)["state"] == "waiting"
+    found = json.loads(ask_once_down(SMUID, "--json").stdout)
     assert (found["state"], " was dropped as the daemon ended" in found["verdict"]) == ("gone", True)
+
+
+def test_what_a_daemon_that_was_killed_wrote_last_may_never_have_come_true(
+    log: HopLog, ask: Callable[..., Result], ask_once_down: Callable[..., Result]
+) -> None:
+    log.append("published", smuid=SMUID, topic="news", account="ada:desk@alpha.example")
+    log.append("committed", smuid=SMUID, topic="news", subscription="bob:desk@alpha.example", final=True)
+    came_true = ask(SMUID).stdout.splitlines()[-1]
+    assert came_true.endswith("Finished 1 ms later: committed by bob:desk@alpha.example.")
+    assert ask_once_down(SMUID).stdout.splitlines()[-1] == (
+        f"{came_true} But the log was not closed when its daemon ended: the last of it may never have come"
+        " true, which the next start takes back."
+    )
+    log.close()
+    assert ask_once_down(SMUID).stdout.splitlines()[-1] == came_true

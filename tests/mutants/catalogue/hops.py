@@ -4,6 +4,13 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="all that a daemon wrote before it was killed has come true",
+        file="daemon/hops/examine.py",
+        old='            verdict += f" {_NOT_CLOSED}"',
+        new="            pass",
+        tests=("tests/daemon/cli/test_why.py",),
+    ),
+    Mutation(
         name="a file of the hop log that cannot be closed ends the stop of a site",
         file="daemon/hops/writer.py",
         old="                close_file(finished)\n            except OSError as",
