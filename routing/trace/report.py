@@ -23,6 +23,8 @@ ANOMALIES_MAX: Final = 500
 LINKS_MAX: Final = 5_000
 BALANCE_MAX: Final = 2_000
 MAP_ROUNDS: Final = 300
+MAP_PUSHES_MAX: Final = 10_000_000
+"""Some seconds. Logs may name any number of peers; many thousands stand on a circle."""
 
 
 def page(session: SparkSession, out: str, day: str | None = None) -> str:
@@ -134,7 +136,8 @@ def _sites(
 def layout(names: list[str], links: list[tuple[str, str]]) -> dict[str, tuple[float, float]]:
     """Places in the unit square: what is linked draws together, everything else pushes apart.
 
-    Fruchterman and Reingold's method from a circle, so that the same sites always get the same map.
+    Fruchterman and Reingold's method from a circle, so that the same sites always get the same map; the more
+    there are, the shorter, and in the end not at all.
     """
     count = len(names)
     places = {
@@ -144,6 +147,7 @@ def layout(names: list[str], links: list[tuple[str, str]]) -> dict[str, tuple[fl
     near = 2.0 / math.sqrt(max(count, 1))
     pairs = sorted({(min(pair), max(pair)) for pair in links})
     rounds = MAP_ROUNDS if count <= 100 else max(20, MAP_ROUNDS * 10_000 // count**2)
+    rounds = min(rounds, MAP_PUSHES_MAX // max(count**2 // 2, 1))
     for step in range(rounds):
         heat = 0.2 * (1 - step / rounds)
         forces = {name: [0.0, 0.0] for name in names}

@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import math
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -308,3 +310,13 @@ def test_what_logs_call_a_message_is_the_name_of_one_that_is_asked_for() -> None
     for no_smuid in ("", "alpha", "alpha/", "alpha.example/019aa5d7290-1-1", "a b/019aa5d72900-1-1"):
         assert asking._birthday(no_smuid) is None
     assert asking._birthday("alpha.example/ffffffffffff-1-1") is None
+
+
+def test_sites_that_are_too_many_for_a_map_stand_on_a_circle() -> None:
+    from routing.trace.report import layout
+
+    names = [f"s{number}" for number in range(8_000)]
+    places = layout(names, list(pairwise(names)))
+    assert {round(math.hypot(x - 0.5, y - 0.5), 3) for x, y in places.values()} == {0.5}
+    few = layout(names[:20], list(pairwise(names[:20])))
+    assert len({round(math.hypot(x - 0.5, y - 0.5), 3) for x, y in few.values()}) > 1
