@@ -247,7 +247,10 @@ def _ended(
 
 
 def _after(began: HopRecord | None, record: HopRecord) -> str:
-    return f" {duration(record.time_us - began.time_us)} later" if began else ""
+    if began is None:
+        return ""
+    after_us = record.time_us - began.time_us
+    return f" {duration(after_us)} later" if after_us >= 0 else " (its clock was set back meanwhile)"
 
 
 def _handed_on(records: list[HopRecord], began: HopRecord | None, ended: HopRecord) -> tuple[FateState, str]:

@@ -385,3 +385,11 @@ def test_what_left_and_may_have_come_home_before_in_a_gap_has_left() -> None:
 def test_of_a_copy_without_a_guarantee_in_a_log_that_may_go_on_it_is_not_said_that_it_is_held() -> None:
     fate = judge(records(published(guarantee=False)), newest_boot=None)
     assert (fate.state, balance_state(fate)) == ("gone", "gone")
+
+
+def test_no_end_is_said_to_have_come_before_the_beginning() -> None:
+    events = [published(time_us=9_000), answered("beta.example", final=True, time_us=2_000)]
+    assert judge(records(*events), 1).verdict == (
+        f"Published by {ADA}. Handed on (its clock was set back meanwhile) to beta.example, whose log has"
+        " what came of it."
+    )
