@@ -70,7 +70,7 @@ class OpenedBroker:
         # `tasks.start`, once cancelled, would wait for a task that is shielded and ends when it is told to
         tasks.start_soon(self._run, recorded, self._ended)
         await recorded.wait()
-        read_hops = partial(broker.federating.enquiring.run, self._hops_directory)
+        read_hops = partial(broker.federating.enquiring.run, self._hops_directory, self.hops.until_written)
         for what, task in (
             ("what time brings about", broker.keep_time),
             ("what is done each minute", partial(broker.maintain, *chores)),

@@ -3,8 +3,9 @@
 With `--ask-peers` the daemon asks all other sites, see `daemon.cli.why_everywhere`.
 """
 
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import typer
@@ -24,6 +25,10 @@ from routing.durations import duration
 from routing.errors import HeaderRefusal
 from routing.hops import HopRecord
 
+HEARTBEATS: Final = 2
+SLACK_S: Final = 60.0
+"""Within so many of its intervals, and this, a site that can write its log has written a heartbeat."""
+
 
 def why(
     smuid: Annotated[str, typer.Argument(metavar="SMUID", help="As `smqpd pub` prints it.")],
@@ -41,7 +46,14 @@ def why(
         return
     state = settings.site.state_directory
     try:
-        report = examine(state / HOPS, smuid, has_ended=_has_ended(state))
+        has_ended = _has_ended(state)
+        beats_us = time.time_ns() // 1000 - int((HEARTBEATS * settings.hops.heartbeat_s + SLACK_S) * 1e6)
+        report = examine(
+            state / HOPS,
+            smuid,
+            has_ended=has_ended,
+            is_behind=lambda newest: not has_ended and newest.time_us < beats_us,
+        )
     except HeaderRefusal as refusal:
         raise Failure(refusal.text, USAGE) from None
     except OSError as error:

@@ -14,6 +14,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +33,7 @@ from daemon.control.reports import (
     Unanswered,
 )
 from daemon.control.routes import by_destinations
-from daemon.hops.examine import examine, shortened
+from daemon.hops.examine import Findings, examine, shortened
 from daemon.system.clock import Clock
 from routing.door import Door
 from routing.errors import Refusal
@@ -51,6 +52,9 @@ OWN_MAX: Final = 64
 
 REPORTS_WAITING_MAX: Final = 10_000
 LOG_READS_WAITING_MAX: Final = 32
+WRITTEN_WITHIN_S: Final = 2.0
+"""Of a log that takes longer not all is known: its disk is full, or does not answer."""
+
 RECORDS_MAX: Final = 100
 """Of one message in one report: it has to fit between other controls."""
 
@@ -331,17 +335,22 @@ class Enquiring:
             busy = msgspec.structs.replace(report, outcome="busy", reason="its hop log is asked too much")
             self._say(ask.key, peer, busy)
 
-    async def run(self, hops_directory: Path) -> None:
-        """Read the hop log for those who ask. Runs until cancelled."""
+    async def run(self, hops_directory: Path, until_written: Callable[[], Awaitable[bool]]) -> None:
+        """Read the hop log for those who ask. Runs until cancelled.
+
+        `until_written`: returns once what has happened is in it, or, False, cannot be written.
+        """
         async for ask, report in self._reads_out:
             left_s = self._enquiries.left_s(ask.key, self._clock.now())
             if not left_s:
                 continue
             assert isinstance(ask.about, Why)
+            is_written = False
+            with trio.move_on_after(min(left_s, WRITTEN_WITHIN_S)):
+                is_written = await until_written()
+            look = partial(_look_for, ask.about.smuid, hops_directory, is_behind=not is_written)
             try:
-                findings = await trio.to_thread.run_sync(
-                    examine, hops_directory, ask.about.smuid, abandon_on_cancel=True
-                )
+                findings = await trio.to_thread.run_sync(look, abandon_on_cancel=True)
             except OSError as error:
                 failed = f"its hop log cannot be read: {error.strerror or error}"
                 self._say(ask.key, report.source, msgspec.structs.replace(report, reason=failed))
@@ -349,3 +358,8 @@ class Enquiring:
             topic = findings.records[0].topic if findings.records else ""
             report = msgspec.structs.replace(report, topic=topic, findings=shortened(findings, RECORDS_MAX))
             self._say(ask.key, report.source, report)
+
+
+def _look_for(smuid: str, hops_directory: Path, *, is_behind: bool) -> Findings:
+    """`is_behind`: as it was before anything was read."""
+    return examine(hops_directory, smuid, is_behind=lambda newest: is_behind)

@@ -1,6 +1,7 @@
 """What one site's hop log has to say about one message: its records, what they mean, and what is missing."""
 
 import datetime
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -47,8 +48,18 @@ class Findings(msgspec.Struct, kw_only=True):
     damage: list[FileDamage] = []
 
 
-def examine(directory: Path, smuid: str, *, has_ended: bool = False) -> Findings:
-    """Read the hop log in `directory` for one message; `has_ended`: no daemon runs that writes it.
+def examine(
+    directory: Path,
+    smuid: str,
+    *,
+    has_ended: bool = False,
+    is_behind: Callable[[HopRecord], bool] = lambda newest: False,
+) -> Findings:
+    """Read the hop log in `directory` for one message.
+
+    Args:
+        has_ended: whether no daemon runs that writes it.
+        is_behind: whether one runs that cannot write it, as its disk is full, with this as the newest record.
 
     Raises HeaderRefusal (no Smuid) and OSError.
     """
@@ -61,7 +72,10 @@ def examine(directory: Path, smuid: str, *, has_ended: bool = False) -> Findings
     unreadable = sum(_matters(number, records) for number in reader.unreadable)
     # a start cuts off what was not written to its end; nothing tells what else was not
     is_cut_off = has_ended and reader.unread.torn > 0 and _matters(NUMBER_MAX, records)
-    doubt = _doubt(gaps, damage, unreadable, is_cut_off=is_cut_off)
+    stops_us = None
+    if last is not None and is_behind(last) and _matters(NUMBER_MAX, records):
+        stops_us = last.time_us
+    doubt = _doubt(gaps, damage, unreadable, stops_us=stops_us, is_cut_off=is_cut_off)
     covered = first is not None and not _begins_after(first, smuid) and not doubt
     if records and last is not None:
         fate = judge(records, last.boot + has_ended, doubt)
@@ -123,10 +137,13 @@ def _begins_after(first: HopRecord, smuid: str) -> str:
     return ""
 
 
-def _doubt(gaps: list[Gap], damage: list[FileDamage], unreadable: int, *, is_cut_off: bool) -> str:
+def _doubt(
+    gaps: list[Gap], damage: list[FileDamage], unreadable: int, *, stops_us: int | None, is_cut_off: bool
+) -> str:
     """What is missing, in words; "" for nothing.
 
-    `unreadable`: lines that name the message; `is_cut_off`: the daemon has ended in the middle of one.
+    `unreadable`: lines that name the message; `stops_us`: when the daemon wrote last, where it goes on
+    without; `is_cut_off`: it has ended in the middle of a line.
     """
     parts = []
     if unreadable:
@@ -145,6 +162,8 @@ def _doubt(gaps: list[Gap], damage: list[FileDamage], unreadable: int, *, is_cut
     parts += [f"{one.file} is damaged ({one.what})" for one in damage[:1]]
     if len(damage) > 1:
         parts.append(f"so are {len(damage) - 1} other files")
+    if stops_us is not None:
+        parts.append(f"the site goes on, and nothing has been written to its log since {moment(stops_us)}")
     if is_cut_off:
         parts.append("the log ends in the middle of a record, and what it lacks only the next start tells")
     return ", and ".join(parts)

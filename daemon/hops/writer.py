@@ -124,6 +124,7 @@ class HopLog:
     Attributes:
         last_record: number of the last record that was appended.
         lost_records: records that could not be written, in this boot.
+        is_behind: whether what was flushed last could not be written.
     """
 
     def __init__(
@@ -140,8 +141,11 @@ class HopLog:
     ) -> None:
         self.last_record = previous
         self.lost_records = 0
+        self.is_behind = False
         self._make_room = make_room
         self._gathers = trio.Event()
+        self._flushes: trio.Event | None = None
+        """Set, and forgotten, by the next flush; None where nobody waits for it."""
         self.mishap = mishap
         self._directory = directory
         self._server = server
@@ -209,6 +213,15 @@ class HopLog:
             self._gathers = trio.Event()
             await self._gathers.wait()
 
+    async def until_written(self) -> bool:
+        """Wait until what has been appended is in the open file, or reverted; False where it cannot be."""
+        newest = self.last_record
+        while self._gathered and self._gathered[0].record <= newest and not self.is_behind:
+            if self._flushes is None:
+                self._flushes = trio.Event()
+            await self._flushes.wait()
+        return not self.is_behind
+
     def append(self, event: HopEvent, **fields: Unpack[HopFields]) -> int:
         """Number and stamp a record, to be written by the next `flush`; returns its number."""
         return self.append_fields(event, fields)
@@ -247,7 +260,13 @@ class HopLog:
             self.settle(self._confirmed)
         gathered, self._gathered = self._gathered, []
         self._write_gathered(gathered)
+        self._tell_of_flush()
         return self.last_record
+
+    def _tell_of_flush(self) -> None:
+        if self._flushes is not None:
+            self._flushes.set()
+            self._flushes = None
 
     def confirm(self) -> None:
         """Have `revert` leave what was appended until now: it is true, though no transaction carries it."""
@@ -279,11 +298,13 @@ class HopLog:
                     raise
                 self._write(lines, gathered)
         except OSError as error:
+            self.is_behind = True
             if len(gathered) > WAITING_MAX:
                 self._lose(len(gathered), error)
             else:
                 self._gathered = gathered + self._gathered
             return
+        self.is_behind = False
         last = gathered[-1].record
         if self._tells_previous:
             self._tells_previous = False
@@ -317,6 +338,7 @@ class HopLog:
         """Cut away what is not settled or confirmed: the store could not commit, so it never came true."""
         self._gathered = self._take_confirmed()
         self._flushed.clear()
+        self._tell_of_flush()
         self.last_record = max(self._settled, self._confirmed)
         self._tells_previous = not self._start < self._told_with <= self._settled
         if self._descriptor is not None and self._written.size_bytes > self._settled_in_file.size_bytes:

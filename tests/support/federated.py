@@ -11,6 +11,7 @@ import trio
 from daemon.broker.broker import Broker
 from daemon.broker.session import BrokerSession
 from daemon.frontend import Answer, Delivered, SubscribeOptions
+from daemon.hops.writer import HopLog
 from daemon.link.joining import OFFERED, joined
 from daemon.link.manager import LinkManager
 from daemon.link.peers_file import PeerEntry
@@ -114,7 +115,8 @@ class FederatedClient:
 class FederatedSite:
     """A broker with its links."""
 
-    def __init__(self, name: str, broker: Broker, links: LinkManager, store: Store) -> None:
+    def __init__(self, name: str, broker: Broker, links: LinkManager, store: Store, hops: HopLog) -> None:
+        self.hops = hops
         self.name = name
         self.broker = broker
         self.links = links
@@ -214,7 +216,7 @@ async def federated_site(
         )
         await opened.start()
         await opened.tasks.start(links.run)
-        yield FederatedSite(name, broker, links, opened.store)
+        yield FederatedSite(name, broker, links, opened.store, opened.hops)
 
 
 class Sites:

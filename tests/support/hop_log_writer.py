@@ -1,5 +1,8 @@
 """A hop log that is written, and what is in its directory then."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -37,3 +40,20 @@ def numbers(directory: Path) -> list[int]:
 
 def names(directory: Path) -> list[str]:
     return [file.path.name for file in list_files(directory)]
+
+
+@contextmanager
+def read_only(log: HopLog) -> Iterator[None]:
+    """As on a file system that an error has made read-only: what is open can be neither written nor cut."""
+    descriptor = log._descriptor
+    assert descriptor is not None
+    writable = os.dup(descriptor)
+    reading = os.open(log._path, os.O_RDONLY)
+    os.dup2(reading, descriptor)
+    os.close(reading)
+    try:
+        yield
+    finally:
+        if log._descriptor == descriptor:
+            os.dup2(writable, descriptor)
+        os.close(writable)

@@ -1,4 +1,5 @@
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,7 +33,18 @@ def log(tmp_path: Path) -> HopLog:
 
 
 @pytest.fixture
-def ask_once_down(log: HopLog, tmp_path: Path) -> Callable[..., Result]:
+def now_us(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets the clock of this machine, which is that of the site to begin with."""
+
+    def set_clock(us: int) -> None:
+        monkeypatch.setattr(time, "time_ns", lambda: us * 1_000)
+
+    set_clock(BORN_US)
+    return set_clock
+
+
+@pytest.fixture
+def ask_once_down(log: HopLog, tmp_path: Path, now_us: Callable[[int], None]) -> Callable[..., Result]:
     """Asks about a site whose daemon was killed."""
     app = typer.Typer()
     app.command()(why)
@@ -166,3 +178,27 @@ def test_what_a_daemon_that_was_killed_wrote_last_may_never_have_come_true(
     )
     log.close()
     assert ask_once_down(SMUID).stdout.splitlines()[-1] == came_true
+
+
+def test_while_the_log_of_a_site_that_runs_is_not_written_nothing_is_known_of_what_has_no_end(
+    log: HopLog,
+    ask: Callable[..., Result],
+    ask_once_down: Callable[..., Result],
+    now_us: Callable[[int], None],
+) -> None:
+    held, ended, never = (f"alpha.example/{BORN_US // 1000:012x}-1-{number}" for number in "123")
+    for smuid in (held, ended):
+        log.append("published", smuid=smuid, topic="news")
+    log.append("expired", smuid=ended, topic="news", final=True)
+    now_us(BORN_US + 180_000_000)
+    assert [json.loads(ask(smuid, "--json").stdout)["state"] for smuid in (held, ended)] == [
+        "waiting",
+        "expired",
+    ]
+    now_us(BORN_US + 181_000_000)
+    found = [json.loads(ask(smuid, "--json").stdout) for smuid in (held, ended, never)]
+    assert [one["state"] for one in found] == ["unknown", "expired", "unknown"]
+    assert [one["covered"] for one in found] == [False, True, False]
+    assert "nothing has been written to its log since 2026-11-18 " in found[0]["verdict"]
+    assert "does not say that this site never had it: the site goes on" in found[2]["verdict"]
+    assert json.loads(ask_once_down(held, "--json").stdout)["state"] == "waiting"

@@ -21,6 +21,7 @@ from routing.link.units import Control, Lane
 from routing.peering.news import ATTACHED, DESTINATIONS, NEWS
 from routing.peering.wants import PATTERNS
 from tests.support.federated import FederatedSite, federated_site
+from tests.support.hop_log_writer import read_only
 from tests.support.journeys import shape
 from tests.support.links import MemoryNetwork
 from tests.support.patience import PATIENCE_S
@@ -335,6 +336,22 @@ class TestWhy:
                 "gamma",
                 "its log has no record of it, though beta handed the message to it",
             )
+
+    async def test_a_site_that_cannot_write_its_log_does_not_say_that_it_never_had_a_message(
+        self, tmp_path: Path
+    ) -> None:
+        async with sites(tmp_path, PAIR) as running:
+            other = await running["beta"].client("writer")
+            await other.publish("news", "so that its log has begun")
+            smuid = await (await running["alpha"].client("writer")).publish("news", "for nobody else")
+            way = await why(running["alpha"], smuid)  # at once: the last records are hardly written
+            assert (shape(way.began), way.never, way.gaps) == (("alpha", []), ["beta"], [])
+            with read_only(running["beta"].hops):
+                await other.publish("news", "not in the log")
+                way = await why(running["alpha"], smuid)
+            assert way.never == []
+            [gap] = way.gaps
+            assert (gap.server, "nothing has been written to its log since" in gap.why) == ("beta", True)
 
     async def test_a_message_that_was_never_anywhere_is_unknown_to_all(self, tmp_path: Path) -> None:
         async with sites(tmp_path, CHAIN) as running:

@@ -259,7 +259,12 @@ def test_the_oldest_files_that_are_deleted_while_a_log_is_read_are_not_missing_i
     paths = [tmp_path / f"hops-alpha.example-1-{first}-{first + 2}.jsonl" for first in (4, 7, 10)]
     for path, first in zip(paths, (4, 7, 10), strict=True):
         path.write_bytes(numbered(first, first + 2))
-    while_listed(lambda: [path.unlink() for path in paths[:deleted]], after=2)
+
+    def delete() -> None:
+        for path in paths[:deleted]:
+            path.unlink()
+
+    while_listed(delete, after=2)
     reader = HopLogReader(tmp_path)
     reader.check()
     assert reader.gaps == []
@@ -271,7 +276,8 @@ def test_a_file_in_the_middle_that_is_gone_while_a_log_is_read_is_missing(
 ) -> None:
     for first in (4, 7, 10):
         (tmp_path / f"hops-alpha.example-1-{first}-{first + 2}.jsonl").write_bytes(numbered(first, first + 2))
-    while_listed((tmp_path / "hops-alpha.example-1-7-9.jsonl").unlink, after=2)
+    gone = tmp_path / "hops-alpha.example-1-7-9.jsonl"
+    while_listed(lambda: gone.rename(tmp_path / "elsewhere"), after=2)
     reader = HopLogReader(tmp_path)
     reader.check()
     assert [(gap.first, gap.last) for gap in reader.gaps] == [(7, 9)]

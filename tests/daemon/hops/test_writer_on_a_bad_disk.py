@@ -5,17 +5,17 @@ import logging
 import os
 import resource
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from daemon.hops import writer
+from daemon.hops.examine import examine
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog
 from daemon.settings import HopSettings
-from tests.support.hop_log_writer import batch, names, numbers
+from tests.support.hop_log_writer import batch, names, numbers, read_only
 
 
 @pytest.fixture
@@ -125,23 +125,6 @@ def test_the_boot_before_is_told_of_also_where_its_first_records_were_lost_and_a
     assert [(record.record, record.previous) for record in HopLogReader(tmp_path).records()] == [(8, 5)]
 
 
-@contextmanager
-def read_only(log: HopLog) -> Iterator[None]:
-    """As on a file system that an error has made read-only: what is open can be neither written nor cut."""
-    descriptor = log._descriptor
-    assert descriptor is not None
-    writable = os.dup(descriptor)
-    reading = os.open(log._path, os.O_RDONLY)
-    os.dup2(reading, descriptor)
-    os.close(reading)
-    try:
-        yield
-    finally:
-        if log._descriptor == descriptor:
-            os.dup2(writable, descriptor)
-        os.close(writable)
-
-
 def test_a_log_that_cannot_be_cut_back_is_not_written_until_it_can(
     start: Callable[..., HopLog], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -195,3 +178,19 @@ def test_a_log_whose_directory_is_gone_ends_without_an_error(
     (tmp_path / "open-1.jsonl").unlink()
     log.close()
     assert "stays open until the next start" in caplog.text
+
+
+def test_a_log_whose_records_wait_for_the_disk_is_behind(
+    start: Callable[..., HopLog], tmp_path: Path, full_disk: Callable[..., Any]
+) -> None:
+    log = start(boot=1, committed=0)
+    batch(log, 2)
+    assert not log.is_behind
+    full_disk((tmp_path / "open-1.jsonl").stat().st_size + 100)
+    batch(log, 3)
+    assert log.is_behind
+    found = examine(tmp_path, "beta.example/0198c3a1b2c3-1-f", is_behind=lambda newest: log.is_behind)
+    assert not found.covered
+    full_disk(None)
+    batch(log, 1)
+    assert not log.is_behind

@@ -4,6 +4,34 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="a site tells of a message before it has written what it knows of it",
+        file="daemon/hops/writer.py",
+        old="            await self._flushes.wait()",
+        new="            break",
+        tests=("tests/daemon/control/test_enquiring.py::TestWhy",),
+    ),
+    Mutation(
+        name="a site whose log cannot be written tells its peers that it never had a message",
+        file="daemon/control/enquiring.py",
+        old="is_behind=not is_written)",
+        new="is_behind=False)",
+        tests=("tests/daemon/control/test_enquiring.py::TestWhy",),
+    ),
+    Mutation(
+        name="a log that a full disk keeps from being written is all that there is to know",
+        file="daemon/hops/examine.py",
+        old="if last is not None and is_behind(last) and",
+        new="if last is not None and last is None and",
+        tests=("tests/daemon/cli/test_why.py",),
+    ),
+    Mutation(
+        name="a log whose records wait for the disk is not behind",
+        file="daemon/hops/writer.py",
+        old="            self.is_behind = True",
+        new="            pass",
+        tests=("tests/daemon/hops/test_writer_on_a_bad_disk.py",),
+    ),
+    Mutation(
         name="all that a daemon wrote before it was killed has come true",
         file="daemon/hops/examine.py",
         old='            verdict += f" {_NOT_CLOSED}"',
