@@ -41,7 +41,9 @@ def reload(config: ConfigOption = DEFAULT_CONFIG, as_json: JsonOption = False) -
         telling.warn([finding for finding in standing.findings if finding not in refused])
     if refused:
         reasons = "; ".join(f"{finding.part}: {finding.problem}" for finding in refused)
-        raise Failure(f"not taken on, and as it was before: {reasons} (everything else is taken on)")
+        is_through = all(finding.part != "everything" for finding in refused)
+        rest = " (everything else is taken on)" if is_through else ""
+        raise Failure(f"not taken on, and as it was before: {reasons}{rest}")
     if not as_json:
         typer.echo("Reloaded.")
 

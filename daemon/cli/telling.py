@@ -38,7 +38,7 @@ def tell(config: Path, state_directory: Path, done: str, parts: Collection[Part]
     if standing is None:
         warn(_next_start(config, done))
         return f"{done} The site does not run; this holds from its next start."
-    own = [finding for finding in standing.not_taken_on if finding.part in parts]
+    own = [finding for finding in standing.not_taken_on if finding.part in (*parts, "everything")]
     warn([finding for finding in standing.findings if finding not in own])
     if own:
         reasons = "; ".join(finding.problem for finding in own)

@@ -104,7 +104,7 @@ class SiteFiles:
         except Exception as error:
             self._broker.mishaps.note("a reload", error)
             problem = "an error of smqpd ended the reload; its log says more, and not all may be taken on"
-            self._findings = [Finding("configuration", "refused", problem)]
+            self._findings = [Finding("everything", "refused", problem)]
         self._log_changes(*before, by)
 
     def _log_changes(
@@ -142,7 +142,8 @@ class SiteFiles:
             self.tls = found.tls
         self.settings = settings
         findings += self._taking_on("peers", lambda: self._links.take(found.peers, found.keys))
-        findings += self._taking_on("configuration", lambda: self._broker.reconfigure(settings))
+        # also what accounts may no longer do ends there
+        findings += self._taking_on("everything", lambda: self._broker.reconfigure(settings))
         wants_files = settings.limits.connections_max != before.limits.connections_max
         if wants_files and (too_few := open_files.allow(settings.limits.connections_max)) is not None:
             findings.append(Finding("configuration", "warning", too_few))

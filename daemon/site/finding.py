@@ -4,7 +4,17 @@ from typing import Literal
 
 import msgspec
 
-Part = Literal["configuration", "accounts", "tls", "peers", "keys", "front ends", "state", "certificates"]
+Part = Literal[
+    "configuration",
+    "accounts",
+    "tls",
+    "peers",
+    "keys",
+    "front ends",
+    "state",
+    "certificates",
+    "everything",  # of a reload: which of its parts are taken on is not known
+]
 
 Severity = Literal["refused", "broken", "warning"]
 """`refused`: a site does not start with it, and a running one does not take it on. `broken`: it is taken on,

@@ -107,10 +107,11 @@ class RunningSite:
     def _take_on_accounts(self, by: Actor) -> list[str]:
         """For operators that have changed them; says why they are not taken on."""
         refused = self.reload(str(by)).not_taken_on
-        with suppress(ConfigError):
-            if self._accounts.every == self._accounts.read():
-                return []
-        own = [finding.problem for finding in refused if finding.part == "accounts"]
+        if not any(finding.part == "everything" for finding in refused):
+            with suppress(ConfigError):
+                if self._accounts.every == self._accounts.read():
+                    return []
+        own = [finding.problem for finding in refused if finding.part in ("accounts", "everything")]
         return own or [finding.problem for finding in refused]
 
     def _keep_login(self, account: str, password: str) -> str:

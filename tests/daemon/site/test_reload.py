@@ -4,6 +4,7 @@ import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,10 +14,14 @@ import trio
 from daemon.accounts.accounts_editor import edit
 from daemon.accounts.accounts_file import Account
 from daemon.accounts.tokens import Token, token_hash
+from daemon.cli.status import reload
+from daemon.cli.telling import tell
 from daemon.configuration.config import load
 from daemon.frontend import AccountSettings, Actor, Ending, Identity
+from daemon.site.lock import state_lock
 from daemon.site.site import RunningSite, serve_site
 from daemon.system.systemd import Notifier
+from daemon.terminal.failure import Failure
 from routing.errors import Refusal
 from routing.rights import EVERYTHING, Rights
 from tests.support.installed import checkout_plugins
@@ -75,6 +80,32 @@ async def test_a_reload_that_cannot_even_begin_leaves_the_site_as_it_was(
             "publish", "jobs"
         )
         assert not site.reload("a test").not_taken_on
+
+
+@pytest.mark.parametrize("broken", ["daemon.site.files.examine", "daemon.broker.broker.Broker.reconfigure"])
+async def test_who_disables_eve_is_not_told_that_she_is_out_where_the_reload_did_not_get_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    directory, by = tmp_path / "site", Actor(name="admin", via="web")
+    async with running(directory) as site:
+        session = site.open_session(Identity("eve"), "desk", protocol="test", remote="192.0.2.1:1")
+        with edit(directory / "accounts.toml") as editor:
+            editor.set_disabled("eve", True)
+        with monkeypatch.context() as patch, state_lock(directory / "state"):
+            patch.setattr(broken, fail)
+            said = partial(tell, directory, directory / "state", "Disabled eve.", ["accounts"])
+            with pytest.raises(
+                Failure, match=r"^Disabled eve\. But the site has not taken it on, .* of smqpd"
+            ):
+                await trio.to_thread.run_sync(said)
+            with pytest.raises(
+                Failure, match=r"^not taken on, and as it was before: everything: .*not all .*n$"
+            ):
+                await trio.to_thread.run_sync(reload, directory)
+            with pytest.raises(Refusal, match=r"^Changed the account eve\. But the site has not taken it on"):
+                await site.operations.set_account("eve", AccountSettings(disabled=True), by)
+        assert not site.reload("a test").not_taken_on
+        assert [type(event) for event in await session.events()] == [Ending]
 
 
 async def test_who_changes_accounts_on_the_page_hears_whether_that_holds(

@@ -5,6 +5,7 @@ from tests.mutants.mutation import Mutation
 RUNNING = "tests/daemon/cli/test_running_site.py::"
 ACTING = "tests/daemon/operations/test_acting.py::"
 CHECK = "tests/daemon/cli/test_check.py::"
+RELOADED = "tests/daemon/site/test_reload.py::"
 
 MUTATIONS = [
     Mutation(
@@ -41,6 +42,16 @@ MUTATIONS = [
         old="    if own:\n",
         new="    if False:\n",
         tests=(RUNNING + "test_a_peer_that_cannot_be_linked_with_is_a_failure_until_that_is_mended",),
+    ),
+    Mutation(
+        name="a command says done where the reload did not get so far",
+        file="daemon/cli/telling.py",
+        old='(*parts, "everything")',
+        new="parts",
+        tests=(
+            RELOADED
+            + "test_who_disables_eve_is_not_told_that_she_is_out_where_the_reload_did_not_get_so_far",
+        ),
     ),
     Mutation(
         name="a reload that was refused is no failure",
