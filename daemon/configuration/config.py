@@ -82,6 +82,10 @@ def parse_toml(path: Path, data: bytes) -> dict[str, Any]:
         raise ConfigError(path, "", f"is not UTF-8 at byte {error.start}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(path, "", f"is not TOML: {error}") from None
+    except ValueError:  # of the interpreter, which bounds the digits that it reads
+        raise ConfigError(path, "", "has a number of too many digits") from None
+    except RecursionError:
+        raise ConfigError(path, "", "has lists or tables too deep in each other") from None
 
 
 def read_path(path: Path, key: str, value: object) -> Path:

@@ -117,6 +117,8 @@ def test_whole_numbers_are_seconds_too(read: Any) -> None:
         (SITE + "[plugins]\necho = 1", "plugins.echo", "expected a table"),
         ("plugins = 1", "plugins", "expected tables"),
         ("[site", "", "is not TOML"),
+        (f"{SITE}drain_s = {5_000 * '1'}", "", "a number of too many digits"),
+        (f"x = {3_000 * '['}", "", "too deep in each other"),
     ],
 )
 def test_what_cannot_be_is_refused_with_file_key_and_expectation(

@@ -107,6 +107,17 @@ async def test_eve_is_cut_off_although_the_links_cannot_be_as_the_files_say(site
         assert "not taken on: keys: " in await running.tells("READY=1")
 
 
+@pytest.mark.parametrize("peers", [f"x = {5_000 * '1'}", f"x = {3_000 * '['}"], ids=["digits", "depth"])
+async def test_eve_is_cut_off_whatever_else_is_in_another_file(site: Site, peers: str) -> None:
+    async with daemon(site.config), site.eve() as client:
+        (site.directory / "peers.toml").write_text(peers)
+        code, out, said = await site.command("account", "disable", "eve")
+        assert (code, out) == (0, "Disabled eve. The site has taken it on.\n")
+        assert "smqpd: warning: not taken on: peers: " in said
+        with pytest.raises((ConnectionLost, Refusal)):
+            await client.publish("weather", Message(sections=(Section("text/plain", b"more"),)))
+
+
 async def test_a_peer_that_cannot_be_linked_with_is_a_failure_until_that_is_mended(
     site: Site, authority: Authority
 ) -> None:
