@@ -1,7 +1,8 @@
 """The tables of the store, as steps that are only ever appended.
 
-To change the stored format, append a migration; never edit one that has been released. A step and the
-note that it was taken share one transaction, so that a migration that is interrupted has not happened.
+To change the stored format, append a migration; never edit one that has been released. All steps that a
+store lacks and the notes that they were taken share one transaction, so that a migration that is interrupted
+has not happened, and a new store that is interrupted is none.
 A store that knows a step which this version does not know is refused: it was written by a newer one.
 
     site           one row: boot number, last hop record that came true, clock (see `daemon.system.clock`),
@@ -147,7 +148,9 @@ def migrate(connection: sqlite3.Connection) -> None:
     migrations = Migrations(MIGRATIONS)
     for step in STEPS:
         migrations()(step)
-    migrations.apply(Database(connection))
+    connection.execute("BEGIN IMMEDIATE")
+    with connection:
+        migrations.apply(Database(connection))
 
 
 def refuse_newer(connection: sqlite3.Connection) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 from daemon.settings import STORE, ConfigError, SiteSettings
 from daemon.site.lock import state_lock
 from daemon.site.state_mark import check_state, mark_path, own_state
+from daemon.store import schema
 from daemon.store.backup import copy_store
 from daemon.store.store import Store
 from tests.support.cli import Shell
@@ -50,6 +51,21 @@ def as_before(config: Path) -> None:
 
 def test_a_new_site_starts_and_its_first_start_is_the_first(config: Path) -> None:
     assert [start(config), start(config)] == [1, 2]
+
+
+def test_a_first_start_that_is_cut_short_has_not_begun(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a site that was made by hand: one that `smqpd init` makes has a store."""
+    (config.parent / "state" / STORE).unlink()
+    mark_path(config).unlink()
+
+    def first(db: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as cut_short:
+        cut_short.setattr(schema, "STEPS", [first])
+        with pytest.raises(KeyboardInterrupt):
+            start(config)
+    assert start(config) == 1
 
 
 def test_another_name_over_an_old_store_is_refused_and_changes_nothing(config: Path) -> None:
