@@ -46,10 +46,14 @@ class AccountsEditor:
         """All accounts, as they are by now. Raises ConfigError."""
         return parse_accounts(self._path, self._document.unwrap())
 
+    def account(self, name: str) -> Account:
+        """One of them, as it is by now. Raises NoSuchAccountError, ConfigError."""
+        self._table(name)
+        return self.accounts[name]
+
     def check_version(self, name: str, version: str) -> None:
         """Raises ChangedMeanwhileError where the account is another by now; NoSuchAccountError."""
-        self._table(name)
-        if self.accounts[name].version != version:
+        if self.account(name).version != version:
             raise ChangedMeanwhileError(f"{name} is not as it was shown: somebody has changed it since")
 
     @classmethod

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 import typer
@@ -27,6 +27,9 @@ from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
 from routing.rights import RIGHTS, Operating, Right, Rights
+
+if TYPE_CHECKING:
+    from daemon.accounts.accounts_editor import AccountsEditor
 
 app = typer.Typer(help="Accounts, their rights and quotas.", no_args_is_help=True)
 app.command()(quotas)
@@ -254,12 +257,20 @@ def rights(
     json: JsonOption = False,
 ) -> None:
     """Show its rights, or replace those that are given; an option can be given several times."""
-    settings = read_settings(config)
-    held = _existing(settings, name).rights
-    wanted = _rights(Rights() if clear else held, publish, subscribe, remove, administer, operate)
+
+    def changed(held: Rights) -> Rights:
+        return _rights(Rights() if clear else held, publish, subscribe, remove, administer, operate)
+
+    held = _existing(read_settings(config), name).rights
+    wanted = changed(held)
     if wanted != held:
-        done = f"Changed the rights of {name}."
-        typer.echo(change_accounts(config, done, lambda editor: editor.set_rights(name, wanted)), err=True)
+
+        def change(editor: "AccountsEditor") -> None:
+            nonlocal wanted
+            wanted = changed(editor.account(name).rights)  # not of what was read, which others may change
+            editor.set_rights(name, wanted)
+
+        typer.echo(change_accounts(config, f"Changed the rights of {name}.", change), err=True)
     if json:
         typer.echo(msgspec.json.encode(wanted))
         return

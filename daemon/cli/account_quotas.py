@@ -1,6 +1,6 @@
 """`smqpd account quotas`: what accounts may use, what they use, and a change of that."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -17,6 +17,9 @@ from daemon.terminal.failure import UNREACHABLE, USAGE, Failure
 from daemon.terminal.figures import bytes_shown, exactly
 from daemon.terminal.output import JsonOption, show_table
 from routing.quotas import OwnQuotas, Quotas
+
+if TYPE_CHECKING:
+    from daemon.accounts.accounts_editor import AccountsEditor
 
 
 class AccountQuotas(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,12 +83,15 @@ def quotas(
     if given or clear:
         if not name:
             raise Failure("say whose quotas: smqpd account quotas NAME ...", USAGE)
-        held = OwnQuotas() if clear else accounts[name].quotas
-        wanted = msgspec.structs.replace(held, **given)
-        if wanted != accounts[name].quotas:
-            done = f"Changed the quotas of {name}."
-            said = change_accounts(config, done, lambda editor: editor.set_quotas(name, wanted))
-            typer.echo(said, err=True)
+
+        def changed(held: OwnQuotas) -> OwnQuotas:
+            return msgspec.structs.replace(OwnQuotas() if clear else held, **given)
+
+        def change(editor: "AccountsEditor") -> None:
+            editor.set_quotas(name, changed(editor.account(name).quotas))  # as it is by now
+
+        if changed(accounts[name].quotas) != accounts[name].quotas:
+            typer.echo(change_accounts(config, f"Changed the quotas of {name}.", change), err=True)
     found = _found(settings)
     if name:
         _show_one(next(each for each in found if each.name == name), as_json)

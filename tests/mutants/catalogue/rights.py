@@ -4,6 +4,16 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="a right that was taken is given back by who changes another one at the same time",
+        file="daemon/cli/account.py",
+        old="changed(editor.account(name).rights)",
+        new="changed(held)",
+        tests=(
+            "tests/daemon/cli/test_accounts_at_once.py::"
+            "test_a_right_that_was_taken_meanwhile_is_not_given_back",
+        ),
+    ),
+    Mutation(
         name="an account that is unknown may do anything",
         file="routing/rights.py",
         old="        if patterns is None:\n            return False",
