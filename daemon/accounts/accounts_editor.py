@@ -147,11 +147,11 @@ def edit(path: Path, patience_s: float | None = None) -> Iterator[AccountsEditor
     """
     with private_files.alone(path.parent, patience_s):
         read_accounts(path)
-        before = path.read_text()
+        before = path.read_text(encoding="utf-8")
         editor = AccountsEditor(tomlkit.parse(before), path)
         yield editor
         text = editor.text()
         parse_accounts(path, parse_toml(path, text.encode()))
-        if path.read_text() != before:
+        if path.read_text(encoding="utf-8") != before:
             raise ChangedMeanwhileError(f"{path} has been written by hand meanwhile; try again")
         private_files.replace(path, text.encode())

@@ -216,7 +216,7 @@ def _is_port(text: str) -> bool:
 def _read_password(account: str, password_file: Path | None) -> str:
     if password_file is not None:
         try:
-            first_line = password_file.read_text().partition("\n")[0].rstrip("\r")
+            first_line = password_file.read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
             raise Failure(f"{password_file} cannot be read: {reason}", USAGE) from None

@@ -1,5 +1,8 @@
 """The file of the accounts: edited, and refused where it is bad."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,19 @@ def test_editing_keeps_comments_and_privacy(file: Path) -> None:
     assert "# since May" in file.read_text()
     assert file.stat().st_mode & 0o777 == 0o640
     assert [path.name for path in file.parent.iterdir()] == ["accounts.toml"]
+
+
+def test_an_edit_leaves_the_topics_of_others_as_they_are_whatever_the_locale_is(file: Path) -> None:
+    with edit(file) as editor:
+        editor.set_rights("old", Rights(publish=("météo.#",)))
+    edits = f"from daemon.accounts.accounts_editor import edit\nwith edit(Path({str(file)!r})) as editor:\n"
+    subprocess.run(
+        [sys.executable, "-c", f"from pathlib import Path\n{edits}    editor.set_disabled('ann', True)"],
+        env=os.environ | {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+        check=True,
+    )
+    accounts = read_accounts(file)
+    assert (accounts["ann"].disabled, accounts["old"].rights.publish) == (True, ("météo.#",))
 
 
 def add_then_miss(file: Path) -> None:

@@ -4,6 +4,16 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="the rights of others are written as the locale reads them",
+        file="daemon/accounts/accounts_editor.py",
+        old='before = path.read_text(encoding="utf-8")',
+        new="before = path.read_text()",
+        tests=(
+            "tests/daemon/accounts/test_accounts_file.py::"
+            "test_an_edit_leaves_the_topics_of_others_as_they_are_whatever_the_locale_is",
+        ),
+    ),
+    Mutation(
         name="a right that was taken is given back by who changes another one at the same time",
         file="daemon/cli/account.py",
         old="changed(editor.account(name).rights)",
