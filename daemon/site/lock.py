@@ -36,7 +36,8 @@ def state_lock(state_directory: Path) -> Iterator[None]:
     Raises StateInUseError, which names the process, and OSError.
     """
     make_directory(state_directory)
-    descriptor = os.open(state_directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    # no link of whoever has the directory: root writes there, too
+    descriptor = os.open(state_directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         for attempt in range(TRIES):
             try:

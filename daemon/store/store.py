@@ -127,8 +127,8 @@ def _connected(path: Path) -> sqlite3.Connection:
     """The connection that writes, to a store that is up to date."""
     connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
     try:
-        path.chmod(0o600)
         refuse_newer(connection)  # before anything that changes it
+        path.chmod(0o600)
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")

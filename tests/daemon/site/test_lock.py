@@ -2,11 +2,14 @@
 
 import os
 import signal
+import sqlite3
 from pathlib import Path
 
 import pytest
 
+from daemon.settings import STORE
 from daemon.site.lock import StateInUseError, running_pid, signal_running, state_lock
+from daemon.store.store import make_store
 
 
 def test_the_lock_is_held_once_and_names_its_holder(tmp_path: Path) -> None:
@@ -25,6 +28,21 @@ def test_the_lock_is_held_once_and_names_its_holder(tmp_path: Path) -> None:
 def test_state_is_private(tmp_path: Path) -> None:
     with state_lock(tmp_path / "a" / "state"):
         assert (tmp_path / "a" / "state").stat().st_mode & 0o777 == 0o700
+
+
+def test_who_has_the_directory_has_root_write_to_no_other_file(tmp_path: Path) -> None:
+    """Root restores a backup over a site whose user has put links into its state."""
+    other, state = tmp_path / "other", tmp_path / "state"
+    other.write_text("of root")
+    other.chmod(0o644)
+    state.mkdir()
+    (state / "lock").symlink_to(other)
+    with pytest.raises(OSError, match="symbolic link"), state_lock(state):
+        pass
+    (state / STORE).symlink_to(other)
+    with pytest.raises(sqlite3.DatabaseError):
+        make_store(state / STORE, "a.example", "0")
+    assert (other.read_text(), other.stat().st_mode & 0o777) == ("of root", 0o644)
 
 
 def test_a_signal_goes_to_who_holds_the_lock_and_to_nobody_else(tmp_path: Path) -> None:
