@@ -52,7 +52,9 @@ def keep_password(directory: Path, settings: Settings, account: str, password: s
         address = _address(settings)
         if account != ADMIN or not address:
             return False
-        private_files.make_directory(path.parent)
+        if not path.parent.exists():
+            private_files.make_directory(path.parent)
+            private_files.give_to_owner_of(directory, path.parent)
     except (msgspec.DecodeError, UnicodeDecodeError):  # whatever it is, it is not what a site was made with
         return False
     else:

@@ -36,8 +36,7 @@ def state_lock(state_directory: Path) -> Iterator[None]:
     Raises StateInUseError, which names the process, and OSError.
     """
     make_directory(state_directory)
-    # no link of whoever has the directory: root writes there, too
-    descriptor = os.open(state_directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    descriptor = _opened(state_directory)
     try:
         for attempt in range(TRIES):
             try:
@@ -60,6 +59,20 @@ def state_lock(state_directory: Path) -> Iterator[None]:
         os.truncate(descriptor, 0)
     finally:
         os.close(descriptor)
+
+
+def _opened(state_directory: Path) -> int:
+    """The file, open to be locked; one that root makes is of whoever has the directory."""
+    path = state_directory / LOCK
+    flags = os.O_RDWR | os.O_NOFOLLOW  # whoever has the directory may have put a link there
+    try:
+        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return os.open(path, flags)
+    owner = state_directory.stat()
+    if os.geteuid() == 0 and owner.st_uid != 0:
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+    return descriptor
 
 
 def running_pid(state_directory: Path) -> int | None:
