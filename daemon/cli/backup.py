@@ -117,7 +117,7 @@ def backup(
     else:
         typer.echo(
             f"Backed up to {target}: {bytes_shown(store.size_bytes)}, messages held: {store.messages};"
-            f" {_checked(store)}."
+            f" {store.verdict}."
             f"{'' if keys else ' Without private keys: `smqpd restore` says what is to be done.'}"
         )
 
@@ -176,12 +176,6 @@ def _named_files(settings: Settings) -> dict[tuple[str, ...], Path]:
         for key, path in msgspec.structs.asdict(own).items()
         if isinstance(path, Path)
     }
-
-
-def _checked(store: BackupResult) -> str:
-    if not store.unreadable:
-        return "checked"
-    return f"but {store.unreadable} of them cannot be read: they are damaged, as in the site itself"
 
 
 def _copy_store(source: Path, target: Path) -> BackupResult:

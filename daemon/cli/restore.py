@@ -224,7 +224,8 @@ def _put(made: Path, site: Path) -> str:
 def _tell(done: Restored) -> None:
     typer.echo(
         f"Restored {done.site}: site {done.server_name} as it was at {done.made_at},"
-        f" {bytes_shown(done.store.size_bytes)}, messages held: {done.store.messages}; checked."
+        f" {bytes_shown(done.store.size_bytes)}, messages held: {done.store.messages};"
+        f" {done.store.verdict}."
     )
     if done.replaced:
         typer.echo(f"The site that was there is in {done.replaced} now.")

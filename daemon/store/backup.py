@@ -22,7 +22,8 @@ from daemon.store.checksum import is_intact
 from daemon.store.columns import BOOT_MAX
 from daemon.store.read_only import read_only
 from daemon.store.schema import refuse_newer
-from daemon.store.table import tolerant_text
+from daemon.store.store import read_site
+from daemon.store.table import Tables, tolerant_text
 from daemon.system.private_files import write_new
 from routing.errors import Refusal
 from routing.frames import decode_message
@@ -59,6 +60,13 @@ class BackupResult(msgspec.Struct, frozen=True):
     messages: int
     unreadable: int
     size_bytes: int
+
+    @property
+    def verdict(self) -> str:
+        """What came of looking at each message, for people."""
+        if not self.unreadable:
+            return "checked"
+        return f"but {self.unreadable} of them cannot be read: they were damaged before they were copied"
 
 
 def copy_store(source: Path, target: Path, progress: Callable[[int, int], None]) -> BackupResult:
@@ -119,7 +127,7 @@ def _checked(copy: sqlite3.Connection, path: Path) -> BackupResult:
     (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
     if verdict != "ok":
         raise DamagedError(f"SQLite's integrity check says: {verdict}")
-    (boot,) = copy.execute("SELECT boot FROM site").fetchone()
+    boot = read_site(Tables(copy)).boot
     messages = unreadable = 0
     has_checksums = any(row[1] == "checksum" for row in copy.execute("PRAGMA table_info(message)"))
     summed = "checksum" if has_checksums else "NULL"

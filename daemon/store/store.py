@@ -78,7 +78,7 @@ class SiteRow:
     """The one row about the site itself.
 
     Attributes:
-        boot: of this start; raised in the store before it is used.
+        boot: of the latest start; raised in the store before it is used.
         last_record: number of the last hop record of which the store knows.
         clock: (site time, wall time, id of the machine's boot, seconds since then) when last written.
     """
@@ -100,6 +100,19 @@ class _SiteColumns(Row):
 
 
 _SITE: Final = Table("site", _SiteColumns, in_place=False)
+
+
+def read_site(tables: Tables) -> SiteRow:
+    """The row as the last start left it. Raises sqlite3.DatabaseError where a site cannot go on with it."""
+
+    def lost(columns: dict[str, Any], damaged: list[str]) -> None:
+        raise sqlite3.DatabaseError(f"its row about the site itself is damaged: {', '.join(damaged)}")
+
+    site = next(tables.rows(_SITE, mend=lost), None)
+    if site is None:
+        raise sqlite3.DatabaseError("its row about the site itself is missing")
+    clock = (site.site_time, site.wall_time, site.machine_boot, site.machine_time)
+    return SiteRow(site.boot, site.last_record, clock)
 
 
 class Loaded(msgspec.Struct):
@@ -173,17 +186,10 @@ class Store:
 
     def _begun(self) -> SiteRow:
         """Count this start. Raises sqlite3.DatabaseError for a row without which a site cannot go on."""
-
-        def lost(columns: dict[str, Any], damaged: list[str]) -> None:
-            raise sqlite3.DatabaseError(f"its row about the site itself is damaged: {', '.join(damaged)}")
-
-        site = next(self._tables.rows(_SITE, mend=lost), None)
-        if site is None:
-            raise sqlite3.DatabaseError("its row about the site itself is missing")
+        site = read_site(self._tables)
         self._writer.execute("UPDATE site SET boot = boot + 1")
         self._writer.execute(marks.FORGET, (RECEIPT,))
-        clock = (site.site_time, site.wall_time, site.machine_boot, site.machine_time)
-        return SiteRow(site.boot + 1, site.last_record, clock)
+        return SiteRow(site.boot + 1, site.last_record, site.clock)
 
     def own(self, server_name: str, identity: str) -> str:
         """See `daemon.store.ownership.own`."""

@@ -1,7 +1,9 @@
 import json
 import os
+import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,26 @@ def test_what_a_backup_without_keys_lacks_is_made_anew_or_said(
     assert "new certificate, signed by itself" in tls
     assert "`smqpd cert issue alpha.example --replace`" in links
     assert "`smqpd account passwd admin`" in login
+
+
+def test_messages_that_cannot_be_read_are_not_said_to_be_in_order(
+    site: Path, run: Callable[..., Result], restore_to: Callable[..., Result], tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(site / "state/smqpd.db", isolation_level=None)) as store:
+        store.execute("INSERT INTO message VALUES (1, 'a', 1, 0, 1, 1, NULL, 0, 'NONE', 0, '', '', x'00', 7)")
+    said = "messages held: 1; but 1 of them cannot be read: they were damaged before"
+    assert said in run(tmp_path / "copy").stdout
+    assert said in restore_to(tmp_path / "copy", tmp_path / "again").stdout
+
+
+def test_a_store_with_which_no_site_can_go_on_makes_no_backup(
+    site: Path, run: Callable[..., Result], tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(site / "state/smqpd.db", isolation_level=None)) as store:
+        store.execute("UPDATE site SET site_time = 'noon'")
+    failed = str(run(tmp_path / "copy").exception)
+    assert failed == "no backup was made: its row about the site itself is damaged: site_time"
+    assert not (tmp_path / "copy").exists()
 
 
 @pytest.mark.parametrize(
