@@ -197,7 +197,10 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
         float, seconds("How long a Cmuid is remembered, so that publishing it again changes nothing.", 1.0)
     ] = 600.0
     subscription_unused_s: Annotated[
-        float, seconds("A subscription that nobody has used for so long is removed and reported.", 60.0)
+        float,
+        seconds(
+            "A subscription that nobody uses for so long, while the site runs, is removed and reported.", 60.0
+        ),
     ] = 2_592_000.0
 
 

@@ -64,6 +64,9 @@ PAGES_PER_COMMIT: Final = 2
 ROWS_PER_PAGE: Final = 6
 """What transactions write besides messages, about."""
 
+SHORT_STOP_S: Final = 60.0
+"""So long a stop is not worth to be written down with each subscription."""
+
 WAIT_S: Final = 0.05
 """For a lock that another process has. Nobody else writes, and the event loop must not wait for readers."""
 
@@ -311,10 +314,10 @@ class Store:
 
     def restore_into(self, restore: Restore, now: float, dedupe_window_s: float) -> None:
         """Give the index everything that is held. Takes about a second for 200,000 messages."""
-        tables = self._tables
+        tables, stopped_s = self._tables, max(now - self.site.clock[0], 0.0)
         topics.restore_into(restore, tables)
         annotations.restore_into(restore, tables)
-        subscriptions.restore_into(restore, tables, now)
+        subscriptions.restore_into(restore, tables, now, stopped_s)
         publications.restore_into(restore, tables, now - dedupe_window_s)
         removals.restore_into(restore, tables)
         interest.restore_into(restore, tables)
@@ -326,6 +329,16 @@ class Store:
         messages.restore_into(restore, tables)
         restore.end()
         tables.mend()
+        if stopped_s >= SHORT_STOP_S:
+            self._note_stop(stopped_s, now)
+
+    def _note_stop(self, stopped_s: float, now: float) -> None:
+        try:
+            self._writer.execute(subscriptions.STOPPED, (stopped_s, now))
+        except sqlite3.Error as error:  # it holds until the next start
+            _log.error(
+                "that nobody could use subscriptions for %.0f s cannot be stored: %s", stopped_s, error
+            )
 
     # -- maintenance ------------------------------------------------------------------------------
 

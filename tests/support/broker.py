@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,10 @@ _ACCOUNTS = "\n".join(
 
 
 class VirtualClock:
-    """Site time and wall time follow trio's clock, on from the mark of the start before."""
+    """Site time and wall time follow trio's clock, so much on from the mark of the start before."""
 
-    def __init__(self, mark: tuple[float, float, str, float]) -> None:
-        self._offset = mark[0] + 1 - trio.current_time()
+    def __init__(self, mark: tuple[float, float, str, float], stopped_s: float = 1.0) -> None:
+        self._offset = mark[0] + stopped_s - trio.current_time()
 
     def now(self) -> float:
         return trio.current_time() + self._offset
@@ -153,10 +154,12 @@ async def virtual_site(
     chores: Iterable[Callable[[], None]] = (),
     server: str = SERVER,
     quotas: Quotas | None = None,
+    stopped_s: float = 1.0,
     **settings: Any,
 ) -> AsyncIterator[VirtualSite]:
     """A site in a directory, started again if it was there, which does the `chores` each minute.
 
+    `stopped_s`: since the start before ended.
     `settings` are of queues, limits and store.
     """
     accounts_file = directory / "accounts.toml"
@@ -176,6 +179,7 @@ async def virtual_site(
     accounts = Accounts(accounts_file, server)
     put_store(directory)
     # no gathering: these clocks move when a test says so
-    async with opened_broker(every, accounts, clock=VirtualClock, gather_max_s=0.0) as opened:
+    clock = partial(VirtualClock, stopped_s=stopped_s)
+    async with opened_broker(every, accounts, clock=clock, gather_max_s=0.0) as opened:
         await opened.start(*chores)
         yield VirtualSite(directory, opened.broker, opened.store, opened.hops)

@@ -84,8 +84,14 @@ class SubscriptionChanges(Changes):
         yield TABLE.delete, self._ended
 
 
-def restore_into(restore: Restore, tables: Tables, now: float) -> None:
-    """Give the index all of them."""
+STOPPED: Final = (
+    "UPDATE subscription SET used_at = max(used_at, min(used_at + ?, ?)) WHERE typeof(used_at) = 'real'"
+)
+"""While the site does not run nobody leaves a subscription unused."""
+
+
+def restore_into(restore: Restore, tables: Tables, now: float, stopped_s: float) -> None:
+    """Give the index all of them; so long the site did not run, since the store was written last."""
     for row in tables.rows(TABLE, "ORDER BY id"):
         options = SubscribeOptions(
             name=row.name,
@@ -97,4 +103,5 @@ def restore_into(restore: Restore, tables: Tables, now: float) -> None:
         )
         if row.used_at is UNSET:
             row.used_at = now
-        restore.subscription(row.id, row.topic, row.owner, options, row.since, row.used_at, row.allowed_since)
+        used_at = max(row.used_at, min(row.used_at + stopped_s, now))
+        restore.subscription(row.id, row.topic, row.owner, options, row.since, used_at, row.allowed_since)

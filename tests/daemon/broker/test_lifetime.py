@@ -1,13 +1,20 @@
 """The way up and down of a broker."""
 
 from pathlib import Path
+from typing import Final
 
+import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
+from daemon.broker.broker import MAINTENANCE_S
+from daemon.settings import QueueSettings
+from tests.support.broker import VirtualSite, virtual_site
 from tests.support.broker_of_ada import broker_of_ada
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, pass_time
 from tests.support.threads import no_thread_left
+
+UNUSED_S: Final = QueueSettings().subscription_unused_s
 
 
 async def test_a_start_that_is_cancelled_in_its_first_commit_ends_with_it(tmp_path: Path) -> None:
@@ -26,3 +33,37 @@ async def test_a_start_that_is_cancelled_in_its_first_commit_ends_with_it(tmp_pa
     async with broker_of_ada(tmp_path / "site", "a.example") as opened:
         await opened.start()
         assert opened.boot == 2
+
+
+def is_subscribed(site: VirtualSite) -> bool:
+    """Whether ada has her subscription."""
+    return site.broker.door.view.subscription("news", "ada:desk@a.example", "") is not None
+
+
+@pytest.mark.parametrize("stops", [[2.0], [2 / 3, 2 / 3, 2 / 3]], ids=["long", "several"])
+async def test_while_the_site_does_not_run_nobody_leaves_a_subscription_unused(
+    tmp_path: Path, mock_clock: MockClock, stops: list[float]
+) -> None:
+    """Who comes back some minutes after the last start has what came meanwhile."""
+    async with virtual_site(tmp_path) as site:
+        await site.login("ada").subscribe("news")
+    for stop in stops:
+        async with virtual_site(tmp_path, stopped_s=UNUSED_S * stop) as site:
+            await pass_time(mock_clock, 2 * MAINTENANCE_S)
+            assert is_subscribed(site)
+            await site.login("eva").publish("news", b"hello")
+    async with virtual_site(tmp_path) as site:
+        [delivered] = await (await site.login("ada").subscribe("news")).delivered()
+        assert delivered.stored.message.sections[0].body == b"hello"
+
+
+async def test_a_subscription_that_nobody_uses_while_the_site_runs_ends_however_often_it_is_stopped(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        await site.login("ada").subscribe("news")
+    for is_there in (True, False):
+        async with virtual_site(tmp_path, stopped_s=UNUSED_S) as site:
+            await pass_time(mock_clock, UNUSED_S / 2)
+            await pass_time(mock_clock, MAINTENANCE_S)
+            assert is_subscribed(site) == is_there

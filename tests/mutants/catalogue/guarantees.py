@@ -2,6 +2,8 @@
 
 from tests.mutants.mutation import Mutation
 
+LIFETIME = "tests/daemon/broker/test_lifetime.py::"
+
 MUTATIONS = [
     Mutation(
         name="a copy that was here in this boot is taken for a new one, once it is only on disk",
@@ -43,6 +45,30 @@ MUTATIONS = [
         new="if damaged:",
         tests=(
             "tests/daemon/store/test_damage.py::test_a_mark_whose_count_is_damaged_still_says_that_it_was_done",
+        ),
+    ),
+    Mutation(
+        name="a subscription is unused while nobody can use it",
+        file="daemon/store/tables/subscriptions.py",
+        old="min(row.used_at + stopped_s, now)",
+        new="0.0",
+        tests=(LIFETIME + "test_while_the_site_does_not_run_nobody_leaves_a_subscription_unused",),
+    ),
+    Mutation(
+        name="a subscription is unused while nobody can use it, where there are several stops",
+        file="daemon/store/store.py",
+        old="        if stopped_s >= SHORT_STOP_S:\n",
+        new="        if False:\n",
+        tests=(LIFETIME + "test_while_the_site_does_not_run_nobody_leaves_a_subscription_unused",),
+    ),
+    Mutation(
+        name="a subscription that nobody uses stays for ever where the site is stopped now and then",
+        file="daemon/store/store.py",
+        old="max(now - self.site.clock[0], 0.0)",
+        new="now",
+        tests=(
+            LIFETIME
+            + "test_a_subscription_that_nobody_uses_while_the_site_runs_ends_however_often_it_is_stopped",
         ),
     ),
     Mutation(
