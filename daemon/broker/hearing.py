@@ -15,7 +15,7 @@ from daemon.link.controls import (
 )
 from daemon.link.port import ControlArrived
 from daemon.link.refusals import Refusals
-from daemon.system.log import CONTROL_CHARACTERS
+from daemon.system.log import one_line
 from routing.door import Door
 from routing.errors import Refusal
 from routing.federation.interest import WANTS_MAX
@@ -55,7 +55,7 @@ class Hearing:
             refusal = self._hear(peer, control.kind, control.payload)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Refusal) as error:
             text = f"{control.kind}: {error}"[:REASON_CHARACTERS_MAX]  # it may quote all that was told
-            refusal = text.translate(CONTROL_CHARACTERS)
+            refusal = one_line(text)
             self._refusals.log(peer, f"what {peer} told ({refusal})", "it makes no sense")
         self._door.heard(peer, UnitId(arrived.connection, control.number), refusal)
 

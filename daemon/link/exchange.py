@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 import trio
 
 from daemon.link.port import Arrived, ControlArrived, RouterPort
+from daemon.system.log import one_line
 from routing.errors import Refusal
 from routing.frames import decode_message
 from routing.link.agreement import Agreement
@@ -126,10 +127,11 @@ class Exchange:
 
     def refuse(self, refusal: UnitRefusal) -> None:
         """Deny a unit that could not be read, if its number is known."""
+        text = one_line(refusal.text)  # it may quote what cannot be sent back
         if refusal.number:
-            self.receiver.refused(refusal.number, refusal.text, self._received_us)
+            self.receiver.refused(refusal.number, text, self._received_us)
             self._wake()
-        self._complain("sent what was refused", refusal.text)
+        self._complain("sent what was refused", text)
 
     def _take_transfer(self, transfer: Transfer) -> None:
         received_us = self._received_us
@@ -139,7 +141,7 @@ class Exchange:
             message = decode_message(transfer.wire)
             reason = forged(self.peer, transfer.hops, message, transfer.mode)
         except Refusal as refusal:
-            reason = refusal.text
+            reason = one_line(refusal.text)
         if reason is None and message is not None:
             connection = self.receiver.connection
             self._port.transfer_arrived(

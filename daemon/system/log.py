@@ -21,6 +21,11 @@ CONTROL_CHARACTERS: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *
 }
 
 
+def one_line(text: str) -> str:
+    """What somebody else may have written, as one line of UTF-8: what no line may hold is escaped."""
+    return text.translate(CONTROL_CHARACTERS).encode(errors="backslashreplace").decode()
+
+
 class JournalFormatter(logging.Formatter):
     """`<6>daemon.connections.listen: text`, with the priority on every line of a traceback."""
 

@@ -101,6 +101,7 @@ def _run(tree: Path, arguments: list[str]) -> tuple[int, str]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            errors="replace",
             timeout=PATIENCE_S,
         )
     except subprocess.TimeoutExpired:

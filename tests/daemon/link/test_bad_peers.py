@@ -151,6 +151,30 @@ async def test_a_unit_that_cannot_be_read_is_denied_by_its_number(
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (b"Caf\xe9 au lait", r"Caf\udce9 au lait: '' is not a header line"),
+        (b"Be\x07ll: rings", r"Be\x07ll: ' rings' is not a header line"),
+    ],
+)
+async def test_what_a_peer_cannot_have_meant_is_quoted_so_that_it_can_be_sent_logged_and_recorded(
+    autojump_clock: MockClock, alpha: TestSite, zeta: Puppet, line: bytes, shown: str
+) -> None:
+    await zeta.say(Lane.BULK, b"TRANSFER 1 topic\r\n" + line + b"\r\n\r\n")
+    await zeta.say_unit(sealed(2, wire=line + b"\r\n\r\n"))
+    await zeta.say_unit(sealed(3))
+    first, second, accepted = await answers(zeta, 3)
+    assert (first[:2], second[:2], accepted[:2]) == (("denied", 1), ("denied", 2), ("accepted", 3))
+    assert first[2].startswith(shown)
+    assert second[2].startswith(shown)
+    [recorded] = [reason for _, reason in alpha.broker.refused]
+    assert recorded.startswith(shown)
+    for _ in range(101):
+        await zeta.say(Lane.CONTROL, b"SHINY\r\n" + line + b"\r\n\r\n")
+    await ended(zeta, f"more than 100 units that make no sense; the last: {shown}")
+
+
 async def test_an_oversized_message_is_denied_without_being_held(
     autojump_clock: MockClock, alpha: TestSite, zeta: Puppet
 ) -> None:

@@ -154,4 +154,13 @@ MUTATIONS = [
             "tests/daemon/broker/test_federating.py::test_every_lane_that_waits_for_the_broker_goes_on_once_it_is_through",
         ),
     ),
+    Mutation(
+        name="what a peer cannot have meant ends its link",
+        file="daemon/link/exchange.py",
+        old="text = one_line(refusal.text)",
+        new="text = refusal.text",
+        tests=(
+            "tests/daemon/link/test_bad_peers.py::test_what_a_peer_cannot_have_meant_is_quoted_so_that_it_can_be_sent_logged_and_recorded",
+        ),
+    ),
 ]
