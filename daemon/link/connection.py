@@ -237,8 +237,11 @@ class PeerConnection:
             if not data:
                 self._lost("the peer closed the connection", by_peer=True)
                 return
-            # After our own end, reading on lets the peer read our reason before the connection is reset.
-            for start in range(0, len(data) if self.reason is None else 0, SLICE_BYTES):
+            for start in range(0, len(data), SLICE_BYTES):
+                # After our own end, reading on lets the peer read our reason before the connection is reset;
+                # what comes then would only have HTTP/2 say another one.
+                if self.reason is not None:
+                    break
                 try:
                     self._receive(bytes(data[start : start + SLICE_BYTES]))
                 except LaneError as error:

@@ -203,6 +203,17 @@ async def test_a_stream_of_units_that_make_no_sense_ends_in_time(
     await ended(zeta, "more than 100 units that make no sense; the last: ACK: the number")
 
 
+async def test_a_peer_that_has_said_more_when_it_is_refused_is_told_why_all_the_same(
+    autojump_clock: MockClock, alpha: TestSite
+) -> None:
+    said = encode(Probe(1, 2)) + b"ACK\r\n\r\n" * 9 + b"\r\n" * 1_000
+    for _ in range(20):  # which task comes first, of those that can go on, is chance
+        async with puppet(alpha.network, "zeta", "alpha") as zeta:  # type: ignore[attr-defined] # of the fixture
+            await zeta.greet()
+            await zeta.say_raw(wire(DataFrame(CONTROL_STREAM, said), 30))
+            await ended(zeta, "more than 100 units that make no sense")
+
+
 async def test_a_head_without_end_ends_the_link(
     autojump_clock: MockClock, alpha: TestSite, zeta: Puppet
 ) -> None:
