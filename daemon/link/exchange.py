@@ -7,7 +7,7 @@ Nothing here waits. A unit that is bad is denied, logged and counted, and the ne
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 
 import trio
 
@@ -19,7 +19,7 @@ from routing.link.agreement import Agreement
 from routing.link.codec import UnitRefusal, encode
 from routing.link.forgery import forged
 from routing.link.receiver import LinkReceiver
-from routing.link.sender import LinkSender
+from routing.link.sender import UNIT_OVERHEAD_BYTES, LinkSender
 from routing.link.units import Acknowledge, Control, Hello, Lane, Transfer, TransferOutcome
 from routing.message import Message
 
@@ -44,6 +44,9 @@ class Exchange:
         self.peer = peer
         self.sender = LinkSender(window_units, window_bytes)
         self.receiver = LinkReceiver(window_units)
+        self._bytes_max = 2 * window_bytes  # as of units: no honest peer comes near
+        self._bytes_in_hand = 0
+        self._sizes: dict[int, int] = {}  # of the copies in hand, by number
         self._wake: Callable[[], None] = _nothing
         self._port = port
         self._wall_us = wall_us
@@ -60,6 +63,8 @@ class Exchange:
         """
         self._wake = wake
         self.sender.connected(agreement.window_units, agreement.window_bytes)
+        self._sizes.clear()
+        self._bytes_in_hand = 0
         return self.receiver.connected(hello.site, hello.boot, connection)
 
     def disconnected(self) -> None:
@@ -75,8 +80,13 @@ class Exchange:
         self._wake()
         return number
 
-    def answer(self, connection: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str) -> None:
+    def answer(
+        self, connection: int, numbers: Collection[int], outcome: TransferOutcome, reason: str
+    ) -> None:
         """See `Links.acknowledge`."""
+        if connection == self.receiver.connection:
+            for number in numbers:
+                self._bytes_in_hand -= self._sizes.pop(number, 0)
         self.receiver.answer(connection, numbers, outcome, reason)
         if self.receiver.has_answers:
             self._wake()
@@ -135,7 +145,13 @@ class Exchange:
 
     def _take_transfer(self, transfer: Transfer) -> None:
         received_us = self._received_us
+        size = len(transfer.wire) + UNIT_OVERHEAD_BYTES
+        if transfer.number and self._bytes_in_hand and self._bytes_in_hand + size > self._bytes_max:
+            raise UnitRefusal("more bytes than the window allows are not acknowledged")
         self.receiver.arrived(transfer, received_us)
+        if transfer.number:
+            self._sizes[transfer.number] = size
+            self._bytes_in_hand += size
         message: Message | None = None
         try:
             message = decode_message(transfer.wire)

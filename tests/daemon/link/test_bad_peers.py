@@ -300,6 +300,38 @@ async def test_more_units_than_the_window_are_refused(autojump_clock: MockClock)
         assert len(alpha.broker.copies) == 20
 
 
+async def test_more_bytes_than_the_window_are_refused(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    settings = LinkSettings(window_bytes_max=100_000)
+    async with site(network, "alpha", [PeerEntry(name="zeta")], settings=settings) as alpha:
+        alpha.broker.answers = False
+        async with puppet(network, "zeta", "alpha") as zeta:
+            await zeta.greet()
+            for number in range(1, 200):
+                await zeta.say_unit(sealed(number, body=b"x" * 30_000))
+            await ended(zeta, "more bytes than the window allows are not acknowledged")
+        assert len(alpha.broker.copies) == 6
+
+
+async def test_a_copy_that_is_larger_than_the_window_is_taken_where_all_others_are_answered(
+    autojump_clock: MockClock,
+) -> None:
+    network = MemoryNetwork()
+    settings = LinkSettings(window_bytes_max=100_000)
+    async with site(network, "alpha", [PeerEntry(name="zeta")], settings=settings) as alpha:
+        for connection in range(2):
+            alpha.broker.answers = True
+            async with puppet(network, "zeta", "alpha") as zeta:
+                await zeta.greet()
+                for number in range(1, 4):
+                    await zeta.say_unit(sealed(number, body=b"x" * 900_000))
+                    await zeta.hear(Acknowledge, number)
+                alpha.broker.answers = False
+                await zeta.say_unit(sealed(4, body=b"x" * 900_000))  # not answered when the link goes down
+                await alpha.broker.until(lambda: len(alpha.broker.copies) == 4 * (connection + 1))  # noqa: B023 # awaited here
+            await alpha.broker.until(lambda: "down zeta" in alpha.log[-1])
+
+
 async def test_a_number_that_comes_again_before_it_is_acknowledged_is_refused(
     autojump_clock: MockClock, alpha: TestSite, zeta: Puppet
 ) -> None:
