@@ -45,6 +45,8 @@ SLICE_BYTES: Final = 16_384
 ROUND_BYTES: Final = 65_536
 """Of each lane in one round: what an urgent message may have to wait for."""
 BAD_UNITS_MAX: Final = 100
+PROBES_MAX: Final = 64
+"""Of a peer, and not answered: it asks the next when it has the answer."""
 GOODBYE_S: Final = 2.0
 """How long a peer gets to take the reason for an end."""
 SILENCE_S: Final = 60.0
@@ -139,6 +141,9 @@ class PeerConnection:
         self._probe_number = 0
         self._probe_answered = trio.Event()
         self._probe_now = trio.Event()
+        self._probes_asked = 0  # by the peer, and not answered by the broker
+        self._owed_max = 2 * settings.window_units_max + PROBES_MAX
+        self._answers_taken = trio.Event()
 
     async def run(self) -> None:
         """Serve the connection until its end, which is in `reason`. Closes the stream, also if cancelled."""
@@ -171,6 +176,7 @@ class PeerConnection:
 
     def say_probed(self, probe: Probe) -> None:
         """Answer a probe."""
+        self._probes_asked = max(self._probes_asked - 1, 0)  # an earlier connection may have asked
         self._say(ProbeReply(probe.number, probe.sent_us, self._wall_us()))
 
     def leave(self) -> None:
@@ -250,6 +256,7 @@ class PeerConnection:
                 if len(data) > SLICE_BYTES:
                     await trio.lowlevel.checkpoint()
             self._wake_if_needed()
+        self._note_answers_taken()
         # What the peer acknowledged before it closed still counts.
         await self._inputs[Lane.CONTROL].emptied()
         self._peer_ended(self._peer_closed)
@@ -329,6 +336,7 @@ class PeerConnection:
         self._unnumbered = []
         if exchange is not None:
             parts.append(exchange.answers())
+            self._note_answers_taken()
             if not (self.leaving or self._peer_leaving):
                 parts.append(exchange.fill(lane, bytes_max))
         return b"".join(parts)
@@ -354,8 +362,20 @@ class PeerConnection:
         self._wake_if_needed()
 
     async def input_room(self) -> None:
-        """See `daemon.link.lane_input.UnitHandler`."""
+        """See `daemon.link.lane_input.UnitHandler`. A peer that takes no answers is not read on."""
         await self._owner.input_room()
+        while self._owed > self._owed_max and not self._lanes.closed:
+            await self._answers_taken.wait()
+
+    def _note_answers_taken(self) -> None:
+        self._answers_taken.set()
+        self._answers_taken = trio.Event()
+
+    @property
+    def _owed(self) -> int:
+        """Answers that have not been written, and of probes those that are to come."""
+        answers = self._exchange.answers_waiting if self._exchange is not None else 0
+        return answers + self._probes_asked + len(self._unnumbered)
 
     def framing_lost(self, text: str) -> None:
         """See `daemon.link.lane_input.UnitHandler`."""
@@ -389,6 +409,7 @@ class PeerConnection:
                 if self.leaving:  # once this was the last one, the writer is to end
                     self.wake()
             case Probe() if exchange is not None:
+                self._probes_asked += 1
                 self._owner.probe_arrived(self.secured.name, unit)
             case ProbeReply() if exchange is not None:
                 if unit.number == self._probe_number:

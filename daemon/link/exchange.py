@@ -30,7 +30,11 @@ COMPLAINTS_EVERY_S = 10.0
 
 
 class Exchange:
-    """Sender and receiver of one peer, and the broker behind them."""
+    """Sender and receiver of one peer, and the broker behind them.
+
+    Attributes:
+        answers_waiting: how many units have an answer that has not been taken.
+    """
 
     def __init__(
         self,
@@ -44,6 +48,7 @@ class Exchange:
         self.peer = peer
         self.sender = LinkSender(window_units, window_bytes)
         self.receiver = LinkReceiver(window_units)
+        self.answers_waiting = 0
         self._bytes_max = 2 * window_bytes  # as of units: no honest peer comes near
         self._bytes_in_hand = 0
         self._sizes: dict[int, int] = {}  # of the copies in hand, by number
@@ -64,7 +69,7 @@ class Exchange:
         self._wake = wake
         self.sender.connected(agreement.window_units, agreement.window_bytes)
         self._sizes.clear()
-        self._bytes_in_hand = 0
+        self._bytes_in_hand = self.answers_waiting = 0
         return self.receiver.connected(hello.site, hello.boot, connection)
 
     def disconnected(self) -> None:
@@ -85,6 +90,7 @@ class Exchange:
     ) -> None:
         """See `Links.acknowledge`."""
         if connection == self.receiver.connection:
+            self.answers_waiting += len(numbers)
             for number in numbers:
                 self._bytes_in_hand -= self._sizes.pop(number, 0)
         self.receiver.answer(connection, numbers, outcome, reason)
@@ -93,6 +99,7 @@ class Exchange:
 
     def answers(self) -> bytes:
         """Take the acknowledgements that are due, stamped as leaving now."""
+        self.answers_waiting = 0
         if not self.receiver.has_answers:
             return b""
         return b"".join(encode(ack) for ack in self.receiver.take_answers(self._wall_us()))
@@ -139,6 +146,7 @@ class Exchange:
         """Deny a unit that could not be read, if its number is known."""
         text = one_line(refusal.text)  # it may quote what cannot be sent back
         if refusal.number:
+            self.answers_waiting += 1
             self.receiver.refused(refusal.number, text, self._received_us)
             self._wake()
         self._complain("sent what was refused", text)

@@ -342,6 +342,7 @@ class Puppet:
                     case PeerClosed():
                         reason = event.reason or reason
                         self.closed_kind = event.kind
+            self._change()  # also of a window alone
             await self.flush()
         self.closed = reason
         self._change()

@@ -1,7 +1,7 @@
 """What a peer may do wrong: bad units end nothing, misuse of HTTP/2 ends its own link, and says why."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
@@ -28,7 +28,7 @@ from daemon.link.peers_file import PeerEntry
 from daemon.settings import LinkSettings
 from routing.frames import decode_message, encode_message
 from routing.link import sender
-from routing.link.codec import encode, encode_transfer
+from routing.link.codec import encode, encode_control, encode_transfer
 from routing.link.sender import CONTROL_ANSWER_S
 from routing.link.units import Acknowledge, Control, Hello, Lane, Probe, Transfer, Welcome
 from tests.support.links import MemoryNetwork, Puppet, TestSite, copy, puppet, site
@@ -285,6 +285,43 @@ async def _give_no_window(alpha: TestSite, zeta: Puppet) -> None:
     for _ in range(11_000):
         alpha.links.send("zeta", Control(kind="interest", payload=b"x" * 100), Lane.CONTROL)
     await ended(zeta, "no answer to a probe within 20 s")
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        lambda number: b"PROBE 1 2\r\nX: " + b"x" * 1_000 + b"\r\n\r\n",
+        lambda number: b"TRANSFER 1\r\nX: " + b"x" * 1_000 + b"\r\n\r\n",
+        lambda number: encode_control(Control(kind="shiny", payload=b"x" * 1_000, number=number)),
+    ],
+    ids=["probes", "what cannot be read", "what is taken"],
+)
+async def test_a_peer_that_takes_no_answers_is_read_no_further_until_it_does(
+    autojump_clock: MockClock, unit: Callable[[int], bytes]
+) -> None:
+    network = MemoryNetwork()
+    settings = LinkSettings(window_units_max=10)
+    async with (
+        site(network, "alpha", [PeerEntry(name="zeta")], settings=settings) as alpha,
+        puppet(network, "zeta", "alpha") as zeta,
+    ):
+        await zeta.greet()
+        await zeta.say_raw(wire(SettingsFrame(0, settings={4: 0})))
+        has_said = trio.Event()
+
+        async def say() -> None:
+            for first in range(1, 3_000, 50):
+                await zeta.say(Lane.CONTROL, b"".join(map(unit, range(first, first + 50))))
+            has_said.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say)
+            await trio.sleep(5)
+            assert not has_said.is_set()
+            await zeta.say_raw(wire(SettingsFrame(0, settings={4: 1_048_576})))
+            with trio.fail_after(5):
+                await has_said.wait()
+        assert alpha.is_up("zeta")
 
 
 async def test_more_units_than_the_window_are_refused(autojump_clock: MockClock) -> None:

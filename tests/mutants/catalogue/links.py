@@ -179,4 +179,22 @@ MUTATIONS = [
             "tests/daemon/link/test_bad_peers.py::test_a_copy_that_is_larger_than_the_window_is_taken_where_all_others_are_answered",
         ),
     ),
+    Mutation(
+        name="a peer that takes no answers is read on",
+        file="daemon/link/connection.py",
+        old="while self._owed > self._owed_max and",
+        new="while False and",
+        tests=(
+            "tests/daemon/link/test_bad_peers.py::test_a_peer_that_takes_no_answers_is_read_no_further_until_it_does",
+        ),
+    ),
+    Mutation(
+        name="a peer that takes answers late is read no more",
+        file="daemon/link/connection.py",
+        old="        self._answers_taken.set()\n",
+        new="",
+        tests=(
+            "tests/daemon/link/test_bad_peers.py::test_a_peer_that_takes_no_answers_is_read_no_further_until_it_does",
+        ),
+    ),
 ]
