@@ -154,20 +154,21 @@ class TlsTransport:
 
     async def _admit(self, tcp: trio.SocketStream) -> Secured | None:
         """The handshake with who has connected; None, logged and closed, where it proves no name."""
-        remote = "an address that is gone"
+        remote, why = "an address that is gone", ""
         try:
             remote = shown(tcp.socket.getpeername())
             with self._handshakes.admit(counted_as(remote)) as has_place:
                 if has_place:
-                    return await self._secure(tcp, self._keys.server_context, server_side=True)
-            raise DialError(f"{HANDSHAKES_MAX} are in their handshake, most of them from its own address")
-        except (DialError, OSError) as error:
-            self._refusals.log(remote.rpartition(":")[0], remote, str(error))
-        with contextlib.suppress(trio.BrokenResourceError), trio.move_on_after(LINGER_S):
-            # A close with unread bytes resets the connection, and the alert would be lost.
-            while await tcp.receive_some(4_096):
-                pass
+                    try:
+                        return await self._secure(tcp, self._keys.server_context, server_side=True)
+                    except DialError as error:
+                        why = str(error)
+                        await _linger(tcp)
+        except OSError as error:
+            why = str(error)
         await trio.aclose_forcefully(tcp)
+        why = why or f"{HANDSHAKES_MAX} are in their handshake, most of them from its own address"
+        self._refusals.log(counted_as(remote), remote, why)
         return None
 
     async def _secure(self, tcp: trio.SocketStream, context: ssl.SSLContext, *, server_side: bool) -> Secured:
@@ -193,6 +194,13 @@ class TlsTransport:
 
     def _now(self) -> datetime.datetime:
         return datetime.datetime.fromtimestamp(self._wall_us() / 1e6, datetime.UTC)
+
+
+async def _linger(tcp: trio.SocketStream) -> None:
+    """Let the peer read an alert: a close with unread bytes resets the connection, and it would be lost."""
+    with contextlib.suppress(trio.BrokenResourceError), trio.move_on_after(LINGER_S):
+        while await tcp.receive_some(4_096):
+            pass
 
 
 async def _send_alert(stream: trio.SSLStream[trio.SocketStream], tcp: trio.SocketStream) -> None:

@@ -16,6 +16,7 @@ import trio
 from daemon.certificates.authority import Authority
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.files import write_private
+from daemon.link import tls
 from daemon.link.keys import LinkKeys
 from daemon.link.peers_file import PeerEntry
 from daemon.link.tls import TlsTransport
@@ -351,6 +352,32 @@ async def test_a_stranger_without_a_certificate_or_with_old_tls_is_refused(
                 pass
         await logged(caplog, reason)
         await trio.aclose_forcefully(tcp)
+
+
+async def test_strangers_who_were_refused_and_stay_take_places_from_nobody_but_their_own_address(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls, "LINGER_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(tls, "HANDSHAKES_MAX", 4)
+    async with tls_site("alpha", federation.issue("alpha"), PeerEntry(name="beta")) as alpha:
+        host, _, port = alpha.address.rpartition(":")
+        strangers = []
+        with trio.fail_after(PATIENCE_S):
+            for number in range(20):
+                stranger = await trio.open_tcp_stream(host, int(port), local_address="127.0.0.2")
+                await stranger.send_all(b"\x16\x03\x01\x00\x04\x02\x00\x00\x00")  # no ClientHello
+                if number < 4:
+                    assert await stranger.receive_some()  # an alert: it was refused
+                else:
+                    with contextlib.suppress(trio.BrokenResourceError):
+                        assert not await stranger.receive_some()
+                strangers.append(stranger)
+        async with tls_site(
+            "beta", federation.issue("beta"), PeerEntry(name="alpha", address=alpha.address)
+        ) as beta:
+            await beta.base.linked(alpha.base)
+        for stranger in strangers:
+            await trio.aclose_forcefully(stranger)
 
 
 async def test_a_stranger_who_says_nothing_in_the_handshake_holds_up_nobody(federation: Federation) -> None:

@@ -197,4 +197,16 @@ MUTATIONS = [
             "tests/daemon/link/test_bad_peers.py::test_a_peer_that_takes_no_answers_is_read_no_further_until_it_does",
         ),
     ),
+    Mutation(
+        name="strangers who were refused stay without a place",
+        file="daemon/link/tls.py",
+        old="await _linger(tcp)\n        except OSError as error:\n            why = str(error)\n",
+        new=(
+            "pass\n        except OSError as error:\n            why = str(error)\n"
+            "        await _linger(tcp)\n"
+        ),
+        tests=(
+            "tests/daemon/link/test_tls.py::test_strangers_who_were_refused_and_stay_take_places_from_nobody_but_their_own_address",
+        ),
+    ),
 ]
