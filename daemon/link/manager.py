@@ -320,6 +320,8 @@ class LinkManager:
 
     async def _serve(self, connection: PeerConnection) -> None:
         """Run a connection; whatever ends it, the other links live on."""
+        if connection.reason is None and (reason := self._transport.refusal(connection.secured)):
+            self._refuse(connection, reason)  # what is trusted has changed since the handshake began
         peer = self._peers.get(connection.secured.name)
         if peer is not None and connection.reason is None:
             peer.greeting.add(connection)

@@ -174,6 +174,22 @@ async def test_a_link_whose_certificate_is_no_longer_trusted_ends(
         assert beta.log[1] == "down alpha: it says: refused: the certificate of beta is revoked"
 
 
+@pytest.mark.parametrize("dials", ["alpha", "beta"])
+async def test_who_comes_to_be_revoked_in_its_handshake_gets_no_link(
+    autojump_clock: MockClock, network: MemoryNetwork, dials: str
+) -> None:
+    network.distrusted.add("beta")  # which the handshakes here do not know
+    async with (
+        site(network, "alpha", [dialled("beta") if dials == "alpha" else PeerEntry(name="beta")]) as alpha,
+        site(network, "beta", [dialled("alpha") if dials == "beta" else PeerEntry(name="alpha")]) as beta,
+    ):
+        await trio.sleep(10)
+        refused = "the certificate of beta is revoked"
+        assert (alpha.log, beta.log) == ([], [])
+        assert alpha.links.status()[0].why_down == f"refused by this site: {refused}"
+        assert beta.links.status()[0].why_down == f"closed the connection and says: refused: {refused}"
+
+
 async def test_dials_come_ever_later_and_never_later_than_the_bound(
     autojump_clock: MockClock, network: MemoryNetwork
 ) -> None:

@@ -209,4 +209,13 @@ MUTATIONS = [
             "tests/daemon/link/test_tls.py::test_strangers_who_were_refused_and_stay_take_places_from_nobody_but_their_own_address",
         ),
     ),
+    Mutation(
+        name="who was revoked in its handshake is linked",
+        file="daemon/link/manager.py",
+        old="if connection.reason is None and (reason",
+        new="if False and (reason",
+        tests=(
+            "tests/daemon/link/test_links.py::test_who_comes_to_be_revoked_in_its_handshake_gets_no_link",
+        ),
+    ),
 ]
