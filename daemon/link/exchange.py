@@ -8,6 +8,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Collection
+from typing import Final
 
 import trio
 
@@ -27,6 +28,9 @@ _log = logging.getLogger(__name__)
 
 COMPLAINTS_EVERY_S = 10.0
 """A peer that sends bad units by the thousand fills no log: the lines say how many there were."""
+
+NOT_IN_FLIGHT_MAX: Final = 10_000
+"""Numbers in one acknowledgement that have an end already: an honest peer names none."""
 
 
 class Exchange:
@@ -132,6 +136,7 @@ class Exchange:
                     ControlArrived(peer=self.peer, connection=connection, control=unit)
                 )
             case Acknowledge():
+                self._check_numbers(unit)
                 had_room = self.sender.has_room
                 for settled in self.sender.acknowledged(unit, self._received_us):
                     self._port.acknowledged(self.peer, settled)
@@ -141,6 +146,14 @@ class Exchange:
                     self._port.room(self.peer)
                 if self.sender.waiting:
                     self._wake()
+
+    def _check_numbers(self, ack: Acknowledge) -> None:
+        """Raises UnitRefusal where it names far more than can be meant: each number is looked for."""
+        named = sum(last - first + 1 for first, last in ack.ranges)
+        if named > self.sender.in_flight + NOT_IN_FLIGHT_MAX:
+            raise UnitRefusal(
+                f"ACK: names {named} numbers, where {self.sender.in_flight} are not acknowledged"
+            )
 
     def refuse(self, refusal: UnitRefusal) -> None:
         """Deny a unit that could not be read, if its number is known."""

@@ -200,7 +200,7 @@ async def test_a_stream_of_units_that_make_no_sense_ends_in_time(
     ack = encode(Acknowledge(outcome="accepted", ranges=((1, 10**15),), received_us=0, sent_us=0))
     for _ in range(101):
         await zeta.say(Lane.CONTROL, ack)
-    await ended(zeta, "more than 100 units that make no sense; the last: ACK: the number")
+    await ended(zeta, "more than 100 units that make no sense; the last: ACK: names")
 
 
 async def test_a_peer_that_has_said_more_when_it_is_refused_is_told_why_all_the_same(
