@@ -226,11 +226,14 @@ class PeerConnection:
 
     @property
     def _has_left(self) -> bool:
-        """Whether this site is leaving, and nothing is on its way in either direction."""
+        """Whether this site is leaving, and nothing is on its way in either direction, nor any answer."""
         exchange = self._exchange
-        if not self.leaving or any(self._pending.values()):
+        if not self.leaving or self._unnumbered or any(self._pending.values()):
             return False
-        return exchange is None or not (exchange.sender.in_flight or exchange.receiver.in_hand)
+        if exchange is None:
+            return True
+        receiver = exchange.receiver
+        return not (exchange.sender.in_flight or receiver.in_hand or receiver.has_answers)
 
     async def _read(self) -> None:
         stream = self.secured.stream

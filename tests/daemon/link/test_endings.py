@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 import trio
+from hyperframe.frame import SettingsFrame
 from trio.testing import MockClock
 
 from daemon.link.lanes import ClosingKind
 from daemon.link.peers_file import PeerEntry
 from routing.link.codec import encode
-from routing.link.units import Goodbye, Hello, Lane
-from tests.support.links import MemoryNetwork, TestSite, dialled, puppet, site
+from routing.link.units import Acknowledge, Goodbye, Hello, Lane
+from tests.support.links import MemoryNetwork, TestSite, copy, dialled, puppet, site
 
 GONE = "it has said goodbye, and not come back"
 
@@ -97,3 +98,31 @@ async def test_a_site_says_of_a_connection_beside_a_link_that_it_is_one(network:
             await second.until(lambda: second.closed is not None)
             assert (second.closed, second.closed_kind) == ("already linked", "linked")
         assert alpha.is_up("beta")
+
+
+@pytest.mark.parametrize("closes", ["before the goodbye", "after it"])
+async def test_a_site_that_stops_has_said_goodbye_and_what_it_has_taken_before_it_ends_a_link(
+    network: MemoryNetwork, mike: TestSite, closes: str
+) -> None:
+    def window(bytes_max: int) -> bytes:
+        return SettingsFrame(0, settings={SettingsFrame.INITIAL_WINDOW_SIZE: bytes_max}).serialize()
+
+    mike.broker.answers = False
+    async with puppet(network, "zeta", "mike") as zeta, trio.open_nursery() as nursery:
+        await zeta.greet()
+        if closes == "before the goodbye":
+            await zeta.say_raw(window(0))
+        await zeta.say_unit(copy("zeta", "weather", number=1))
+        await mike.broker.until(lambda: mike.broker.copies)
+        nursery.start_soon(mike.links.drain)
+        if closes == "after it":
+            await zeta.hear(Goodbye)
+            await zeta.say_raw(window(0))
+        await trio.sleep(1)
+        mike.links.acknowledge("zeta", mike.broker.copies[0].connection, [1], "accepted")
+        await trio.sleep(5)
+        assert zeta.closed is None
+        await zeta.say_raw(window(100_000))
+        await zeta.until(lambda: zeta.closed is not None)
+        assert zeta.closed == "draining"
+        assert {Goodbye, Acknowledge} <= {type(unit) for unit in zeta.heard}

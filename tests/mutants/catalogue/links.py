@@ -227,4 +227,13 @@ MUTATIONS = [
             "tests/daemon/link/test_exchange.py::test_an_acknowledgement_that_names_what_is_long_answered_is_no_work",
         ),
     ),
+    Mutation(
+        name="a site leaves a link with acknowledgements that it has not said",
+        file="daemon/link/connection.py",
+        old=" or receiver.has_answers)",
+        new=")",
+        tests=(
+            "tests/daemon/link/test_endings.py::test_a_site_that_stops_has_said_goodbye_and_what_it_has_taken_before_it_ends_a_link",
+        ),
+    ),
 ]
