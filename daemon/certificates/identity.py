@@ -14,6 +14,13 @@ from routing.names import is_server_name
 
 SCHEME: Final = "smqp://"
 
+_UNREADABLE: Final = (
+    x509.ExtensionNotFound,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,  # an X.400 address, or a name of EDI
+    ValueError,
+)
+
 
 def alternative_names(server: str) -> x509.SubjectAlternativeName:
     """What a certificate of this server carries: its URI, and its host for the tools of others."""
@@ -41,7 +48,7 @@ def server_name_of(certificate: x509.Certificate | x509.CertificateSigningReques
     """The server name in a certificate or request. Raises CertificateError where there is not exactly one."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+    except _UNREADABLE:
         raise CertificateError("the certificate has no readable server name (URI smqp://NAME)") from None
     uris = extension.value.get_values_for_type(x509.UniformResourceIdentifier)
     names = [uri.removeprefix(SCHEME) for uri in uris if uri.startswith(SCHEME)]

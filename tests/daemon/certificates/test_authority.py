@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from daemon.certificates.authority import Authority, make_request, serial_of
@@ -209,3 +210,14 @@ def test_a_certificate_names_exactly_one_server(names: list[x509.GeneralName]) -
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     with pytest.raises(CertificateError, match=r"server name"):
         server_name_of(builder.sign(Ed25519PrivateKey.generate(), None))
+
+
+@pytest.mark.parametrize("name", ["a300", "a503a1010c"], ids=["an X.400 address", "half a name of EDI"])
+def test_a_request_with_a_name_that_nobody_reads_names_no_server(name: str) -> None:
+    uri = b"\x86\x0csmqp://alpha"
+    names = bytes([0x30, len(uri) + len(name) // 2]) + uri + bytes.fromhex(name)
+    extension = x509.UnrecognizedExtension(x509.SubjectAlternativeName.oid, names)
+    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
+    request = builder.add_extension(extension, critical=False).sign(Ed25519PrivateKey.generate(), None)
+    with pytest.raises(CertificateError, match="no readable server name"):
+        server_name_of(x509.load_der_x509_csr(request.public_bytes(serialization.Encoding.DER)))
