@@ -11,6 +11,7 @@ federation in pieces. Clocks of sites may differ, so everything is valid from an
 
 import datetime
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
@@ -30,7 +31,7 @@ from daemon.certificates.files import (
     write_public,
 )
 from daemon.certificates.identity import alternative_names, server_name_of
-from daemon.system.private_files import make_directory
+from daemon.system.private_files import alone, make_directory
 from routing.names import server_name
 
 AUTHORITY_KEY_FILE: Final = "ca.key"
@@ -92,6 +93,12 @@ class Authority:
         one name would take each other's messages.
         """
         server_name(server)
+        with self._alone():
+            return self._issue(server, key, days, now, replace)
+
+    def _issue(
+        self, server: str, key: Ed25519PublicKey, days: int, now: datetime.datetime, replace: bool
+    ) -> x509.Certificate:
         other = next((one for one in self.live(server, now) if one.public_key() != key), None)
         if other is not None and not replace:
             raise CertificateError(
@@ -154,6 +161,10 @@ class Authority:
 
         Returns what was revoked. Raises CertificateError where there was nothing to revoke.
         """
+        with self._alone():
+            return self._revoke(server, now, serial)
+
+    def _revoke(self, server: str, now: datetime.datetime, serial: str | None) -> list[x509.Certificate]:
         found = [one for one in self.live(server, now) if serial in (None, serial_of(one))]
         if not found:
             raise CertificateError(f"{server} has no such certificate that is still valid")
@@ -184,6 +195,15 @@ class Authority:
     def revoked_serials(self) -> set[int]:
         """The serial numbers on the list."""
         return {one.serial_number for one in self._revocations()}
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Wait for whoever else signs or revokes here: of two lists made at once one would be lost."""
+        try:
+            with alone(self.directory):
+                yield
+        except OSError as error:
+            raise CertificateError(f"{self.directory}: {error.strerror or error}") from None
 
     def _revocations(self) -> x509.CertificateRevocationList:
         return load_revocations(self.directory / REVOCATION_FILE)[0]

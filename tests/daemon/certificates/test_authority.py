@@ -2,6 +2,7 @@
 
 import datetime
 import stat
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,23 @@ def test_revocations_add_up_under_rising_list_numbers(authority: Authority) -> N
     assert listed.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number == 3
     with pytest.raises(CertificateError, match="beta has no such certificate that is still valid"):
         authority.revoke("beta", NOW)
+
+
+def _revoke(directory: Path, server: str) -> None:
+    Authority.open(directory).revoke(server, NOW)
+
+
+def test_revocations_by_several_at_once_add_up(authority: Authority) -> None:
+    servers = [f"site{number}" for number in range(6)]
+    serials = {issue(authority, server).serial_number for server in servers}
+    fork = get_context("fork")
+    commands = [fork.Process(target=_revoke, args=(authority.directory, server)) for server in servers]
+    for command in commands:
+        command.start()
+    for command in commands:
+        command.join()
+    assert [command.exitcode for command in commands] == [0] * len(servers)
+    assert authority.revoked_serials() == serials
 
 
 def test_a_certificate_of_another_authority_is_not_trusted(authority: Authority, tmp_path: Path) -> None:

@@ -236,4 +236,11 @@ MUTATIONS = [
             "tests/daemon/link/test_endings.py::test_a_site_that_stops_has_said_goodbye_and_what_it_has_taken_before_it_ends_a_link",
         ),
     ),
+    Mutation(
+        name="of revocations at once some are lost",
+        file="daemon/certificates/authority.py",
+        old="with alone(self.directory):",
+        new="if alone:",
+        tests=("tests/daemon/certificates/test_authority.py::test_revocations_by_several_at_once_add_up",),
+    ),
 ]
