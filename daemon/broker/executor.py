@@ -84,7 +84,8 @@ class Executor:
             put_back: keeps copies that were taken, and for the first of which there was no room on the disk.
         """
         self._router = router
-        surroundings = Surroundings(router.server, clock.now, clock.wall_us, router.federation.outlook.copies)
+        copies = router.federation.outlook.copies
+        surroundings = Surroundings(router.server, clock.now, lambda: store.stopped_s, clock.wall_us, copies)
         self._bodies = bodies
         self._hops = hops
         self._clock = clock

@@ -39,15 +39,16 @@ class Batch:
     """
 
     def __init__(self, surroundings: Surroundings) -> None:
-        now = surroundings.now
+        now, stopped_s = surroundings.now, surroundings.stopped_s
         self._messages = MessageChanges()
         self._marks = MarkChanges()
         self._quarantine = QuarantineChanges(surroundings.server, surroundings.wall_us)
         self._copies = CopyChanges(surroundings.copies)
-        self._publications = PublicationChanges(now)
-        self._seen = SeenChanges(now)
+        self._publications = PublicationChanges(now, stopped_s)
+        self._seen = SeenChanges(now, stopped_s)
         self._removals = RemovalChanges(now)
-        subscriptions, topics, annotations = SubscriptionChanges(), TopicChanges(), AnnotationChanges()
+        subscriptions = SubscriptionChanges(stopped_s)
+        topics, annotations = TopicChanges(), AnnotationChanges()
         interest, receipts, answers = InterestChanges(), ReceiptChanges(), AnswerChanges()
         news, wants = NewsChanges(), WantsChanges()
         order: tuple[tuple[Changes, Callable[[], Iterator[Statement]]], ...] = (

@@ -19,12 +19,14 @@ class Surroundings(msgspec.Struct, frozen=True):
     Attributes:
         server: the name of this site.
         now: site time.
+        stopped_s: how much of it the site has not run in, all its stops together.
         wall_us: Unix time, microseconds.
         copies: by entry id, what is held and may cross links.
     """
 
     server: str
     now: Callable[[], float]
+    stopped_s: Callable[[], float]
     wall_us: Callable[[], int]
     copies: Mapping[int, Copy]
 

@@ -6,7 +6,7 @@ has not happened, and a new store that is interrupted is none.
 A store that knows a step which this version does not know is refused: it was written by a newer one.
 
     site           one row: boot number, last hop record that came true, clock (see `daemon.system.clock`),
-                   whose store it is (see `daemon.store.ownership`)
+                   how long all its stops were, whose store it is (see `daemon.store.ownership`)
 
 All others are made here and described in `daemon.store.tables`, each in its own file; what a file says of its
 columns is what may be read from them today, the statements that make it are those of the versions.
@@ -133,6 +133,12 @@ def counts(db: Any) -> None:
     """Add what sites have counted for receipts."""
     for statement in seen.ADD_COUNTS:
         db.execute(statement)
+
+
+@_step
+def stops(db: Any) -> None:
+    """Add how long the site has not run; times of what is remembered, and of use, are stored without that."""
+    db.execute("ALTER TABLE site ADD COLUMN stopped REAL NOT NULL DEFAULT 0")
 
 
 class TooNewError(Exception):

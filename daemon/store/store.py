@@ -6,6 +6,7 @@ made to be called from a worker thread; meanwhile nothing else may use the writi
 """
 
 import logging
+import math
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
@@ -64,16 +65,14 @@ PAGES_PER_COMMIT: Final = 2
 ROWS_PER_PAGE: Final = 6
 """What transactions write besides messages, about."""
 
-SHORT_STOP_S: Final = 60.0
-"""So long a stop is not worth to be written down with each subscription."""
-
 WAIT_S: Final = 0.05
 """For a lock that another process has. Nobody else writes, and the event loop must not wait for readers."""
 
 _log = logging.getLogger(__name__)
 
 _PUT_SITE: Final = (
-    "UPDATE site SET last_record = ?, site_time = ?, wall_time = ?, machine_boot = ?, machine_time = ?"
+    "UPDATE site SET last_record = ?, stopped = ?, site_time = ?, wall_time = ?, machine_boot = ?,"
+    " machine_time = ?"
 )
 
 
@@ -159,7 +158,12 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 class Store:
-    """The database of one site. Errors of SQLite (`sqlite3.Error`) are passed on; see `Broker`."""
+    """The database of one site. Errors of SQLite (`sqlite3.Error`) are passed on; see `Broker`.
+
+    Attributes:
+        stopped_s: how much of site time the site has not run in, all its stops together; with the latest
+            once `restore_into` has begun.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open or make the store, bring it up to date. Raises TooNewError, sqlite3.Error."""
@@ -177,7 +181,8 @@ class Store:
         self._reader.execute("PRAGMA cache_size = -4096")
         self._tables = Tables(self._writer)
         self._recalling = Tables(self._reader)
-        self._recollection = seen.Recollection(self._recalling)
+        self._recollection = seen.Recollection(self._recalling, lambda: self.stopped_s)
+        self.stopped_s = self._stopped_before()
         self.site = self._begun()
         self._page_bytes: int = self._writer.execute("PRAGMA page_size").fetchone()[0]
         self._file_bytes = self.size_bytes = self.unused_bytes = 0
@@ -193,6 +198,11 @@ class Store:
         self._writer.execute("UPDATE site SET boot = boot + 1")
         self._writer.execute(marks.FORGET, (RECEIPT,))
         return SiteRow(site.boot + 1, site.last_record, site.clock)
+
+    def _stopped_before(self) -> float:
+        """The stops before this one; 0.0 where that is damaged, so that something is forgotten too early."""
+        (stopped,) = self._writer.execute("SELECT stopped FROM site").fetchone() or (0.0,)
+        return stopped if isinstance(stopped, float) and 0.0 <= stopped < math.inf else 0.0
 
     def own(self, server_name: str, identity: str) -> str:
         """See `daemon.store.ownership.own`."""
@@ -211,7 +221,7 @@ class Store:
         self._writer.execute("BEGIN IMMEDIATE")
         self._execute(batch)
         self._recollection.note(batch.seen)
-        self._writer.execute(_PUT_SITE, (last_record, *clock))
+        self._writer.execute(_PUT_SITE, (last_record, self.stopped_s, *clock))
         self._new_bytes, self._ended_bytes = batch.new_bytes, batch.ended_bytes
 
     @contextmanager
@@ -314,11 +324,12 @@ class Store:
 
     def restore_into(self, restore: Restore, now: float, dedupe_window_s: float) -> None:
         """Give the index everything that is held. Takes about a second for 200,000 messages."""
-        tables, stopped_s = self._tables, max(now - self.site.clock[0], 0.0)
+        self.stopped_s += max(now - self.site.clock[0], 0.0)
+        tables, stopped_s = self._tables, self.stopped_s
         topics.restore_into(restore, tables)
         annotations.restore_into(restore, tables)
         subscriptions.restore_into(restore, tables, now, stopped_s)
-        publications.restore_into(restore, tables, now - dedupe_window_s)
+        publications.restore_into(restore, tables, now - dedupe_window_s, stopped_s)
         removals.restore_into(restore, tables)
         interest.restore_into(restore, tables)
         answers.restore_into(restore, tables)
@@ -329,16 +340,6 @@ class Store:
         messages.restore_into(restore, tables)
         restore.end()
         tables.mend()
-        if stopped_s >= SHORT_STOP_S:
-            self._note_stop(stopped_s, now)
-
-    def _note_stop(self, stopped_s: float, now: float) -> None:
-        try:
-            self._writer.execute(subscriptions.STOPPED, (stopped_s, now))
-        except sqlite3.Error as error:  # it holds until the next start
-            _log.error(
-                "that nobody could use subscriptions for %.0f s cannot be stored: %s", stopped_s, error
-            )
 
     # -- maintenance ------------------------------------------------------------------------------
 

@@ -17,8 +17,6 @@ from routing.queue import GUARANTEED
 from routing.router import Router
 from tests.support.sites import SETTINGS, RouterFederation
 
-NO_CLOCK = (0.0, 0.0, "", 0.0)
-
 
 class StoredFederation(RouterFederation):
     """As `RouterFederation`; what a router decides is on disk before anybody hears of it.
@@ -53,7 +51,9 @@ class StoredFederation(RouterFederation):
         router = Router(site, store.site.boot, SETTINGS, lambda: 1_700_000_000_000, store.recall)
         copies = router.federation.outlook.copies
         self.stores[site] = store
-        self._batches[site] = Batch(Surroundings(site, lambda: self.now, lambda: 0, copies))
+        self._batches[site] = Batch(
+            Surroundings(site, lambda: self.now, lambda: store.stopped_s, lambda: 0, copies)
+        )
         store.restore_into(router.restore(self.now), self.now, SETTINGS.dedupe_window_s)
         return router
 
@@ -63,7 +63,7 @@ class StoredFederation(RouterFederation):
         for decision in decisions:
             self._put(batch, decision)
         if batch:
-            store.write(batch, 0, NO_CLOCK)
+            store.write(batch, 0, (self.now, 0.0, "", 0.0))
             store.commit()
             batch.clear()
         self._carry_out(site, decisions)

@@ -1,4 +1,4 @@
-"""Cmuids of the last minutes, oldest first."""
+"""Cmuids of the last minutes in which the site ran, oldest first."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -18,7 +18,10 @@ CREATE: Final = (
 
 
 class PublicationRow(Row):
-    """`publisher` is an Account, or what tells publishers apart for the router; `at` is site time."""
+    """`publisher` is an Account, or what tells publishers apart for the router.
+
+    `at` is site time without the stops of the site.
+    """
 
     id: Number
     publisher: str
@@ -40,19 +43,20 @@ _EXPIRE: Final = (
 class PublicationChanges(Changes):
     """Cmuids that are new; and those that are too old, where they are to be forgotten."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], stopped_s: Callable[[], float]) -> None:
         self._now = now
+        self._stopped_s = stopped_s
         self._new: list[Values] = []
         self._expired: list[Values] = []
         super().__init__(self._new, self._expired)
         self.handlers = {StorePublication: self._store}
 
     def _store(self, d: StorePublication) -> None:
-        self._new.append((d.publisher, d.cmuid, d.smuid, self._now()))
+        self._new.append((d.publisher, d.cmuid, d.smuid, self._now() - self._stopped_s()))
 
     def expire(self, until: float) -> None:
         """Forget those that are older, in site time, or too many."""
-        self._expired.append((CMUIDS_MAX, until))
+        self._expired.append((CMUIDS_MAX, until - self._stopped_s()))
 
     def statements(self) -> Iterator[Statement]:
         """What to execute, in order."""
@@ -60,8 +64,11 @@ class PublicationChanges(Changes):
         yield _EXPIRE, self._expired
 
 
-def restore_into(restore: Restore, tables: Tables, after: float) -> None:
-    """Give the index those that came after a time, newest first, and of each publisher what it keeps."""
+def restore_into(restore: Restore, tables: Tables, after: float, stopped_s: float) -> None:
+    """Give the index those that came after a time, newest first, and of each publisher what it keeps.
+
+    `stopped_s`: how long the site has not run, all its stops together.
+    """
     counts: dict[Any, int] = {}
 
     def is_known(values: tuple[Any, ...]) -> bool:
@@ -71,5 +78,5 @@ def restore_into(restore: Restore, tables: Tables, after: float) -> None:
 
     # those without a time are damaged; what is none sorts behind all times
     query = "WHERE (at <= ?) IS NOT TRUE ORDER BY id DESC"
-    for row in tables.rows(TABLE, query, (after,), is_needed=is_known):
-        restore.publication(row.publisher, row.cmuid, row.smuid, row.at)
+    for row in tables.rows(TABLE, query, (after - stopped_s,), is_needed=is_known):
+        restore.publication(row.publisher, row.cmuid, row.smuid, row.at + stopped_s)

@@ -1,4 +1,8 @@
-"""Smuids of other servers that have been here; each is looked up when a copy comes."""
+"""Smuids of other servers that have been here; each is looked up when a copy comes.
+
+They are remembered for so long while the site runs: what the clock of a machine that has just started says of
+a stop may be wrong, and peers may still have the message. So `until` is stored without the stops of the site.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
@@ -22,7 +26,7 @@ CREATE_INDEX: Final = "CREATE INDEX seen_until ON seen (until)"
 
 
 class SeenRow(Row):
-    """See `routing.peering.copies.Seen`; `entry` is its `entry_id`."""
+    """See `routing.peering.copies.Seen`; `entry` is its `entry_id`, and `until` less by all stops."""
 
     smuid: SmuidText
     entry: Number
@@ -57,8 +61,9 @@ _EXPIRE: Final = (
 class SeenChanges(Changes):
     """Smuids that have been here; with them goes what can no longer be on its way."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], stopped_s: Callable[[], float]) -> None:
         self._now = now
+        self._stopped_s = stopped_s
         self._put: dict[str, Values] = {}
         self._expired: list[Values] = []
         super().__init__(self._put, self._expired)
@@ -66,8 +71,8 @@ class SeenChanges(Changes):
 
     def _store(self, d: StoreSeen) -> None:
         seen = d.seen
-        counted = seen.due, seen.have
-        self._put[d.smuid] = (d.smuid, seen.entry_id, seen.depth, seen.custody, seen.until, *counted)
+        counted, until = (seen.due, seen.have), seen.until - self._stopped_s()
+        self._put[d.smuid] = (d.smuid, seen.entry_id, seen.depth, seen.custody, until, *counted)
 
     @property
     def smuids(self) -> Iterable[str]:
@@ -83,7 +88,7 @@ class SeenChanges(Changes):
         yield TABLE.put, self._put.values()
         if self:
             rows_max = EXPIRED_PER_NEW * len(self._put) + (EXPIRED_MAX if self._expired else 0)
-            yield _EXPIRE, [(self._now(), rows_max)]
+            yield _EXPIRE, [(self._now() - self._stopped_s(), rows_max)]
 
 
 class Recollection:
@@ -93,8 +98,9 @@ class Recollection:
     one that sorts after all that have been here of its server has not been, and nothing is looked up.
     """
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, stopped_s: Callable[[], float]) -> None:
         self._tables = tables
+        self._stopped_s = stopped_s
         self._last: dict[str, str] = {}
 
     def note(self, smuids: Iterable[str]) -> None:
@@ -109,7 +115,8 @@ class Recollection:
         if smuid > self._last_of(smuid.partition("/")[0]):
             return None
         for row in self._tables.rows(TABLE, "WHERE smuid = ?", (smuid,)):
-            return Seen(row.entry, row.depth, row.custody, row.until, row.due, row.have)
+            until = row.until + self._stopped_s()
+            return Seen(row.entry, row.depth, row.custody, until, row.due, row.have)
         return None
 
     def _last_of(self, server: str) -> str:

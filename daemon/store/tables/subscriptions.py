@@ -1,6 +1,6 @@
 """Durable subscriptions."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from msgspec import UNSET, UnsetType
@@ -29,7 +29,8 @@ class SubscriptionRow(Row):
     Attributes:
         topic: or the pattern that it is to.
         since: see `routing.subscription.Subscription`; by default all that is held is due to it.
-        used_at: UNSET where it cannot be read.
+        used_at: site time without the stops of the site, in which nobody could use it; UNSET where it cannot
+            be read.
         allowed_since: see `routing.subscription.Pattern`; None of a topic, and where it cannot be read.
     """
 
@@ -52,7 +53,8 @@ TABLE: Final = Table("subscription", SubscriptionRow, json=("allowed_since",))
 class SubscriptionChanges(Changes):
     """Those that are new, have changed or have ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, stopped_s: Callable[[], float]) -> None:
+        self._stopped_s = stopped_s
         self._put: list[Values] = []
         self._ended: list[Values] = []
         super().__init__(self._put, self._ended)
@@ -70,7 +72,7 @@ class SubscriptionChanges(Changes):
             ordered=1 if options.ordered else 0,
             lock_s=options.lock_s,
             since=subscription.since,
-            used_at=subscription.used_at,
+            used_at=subscription.used_at - self._stopped_s(),
             allowed_since=dict(target.allowed_since) if isinstance(target, Pattern) else None,
         )
         self._put.append(TABLE.stored(row))
@@ -84,14 +86,8 @@ class SubscriptionChanges(Changes):
         yield TABLE.delete, self._ended
 
 
-STOPPED: Final = (
-    "UPDATE subscription SET used_at = max(used_at, min(used_at + ?, ?)) WHERE typeof(used_at) = 'real'"
-)
-"""While the site does not run nobody leaves a subscription unused."""
-
-
 def restore_into(restore: Restore, tables: Tables, now: float, stopped_s: float) -> None:
-    """Give the index all of them; so long the site did not run, since the store was written last."""
+    """Give the index all of them; `stopped_s`: how long the site has not run, all its stops together."""
     for row in tables.rows(TABLE, "ORDER BY id"):
         options = SubscribeOptions(
             name=row.name,
@@ -102,6 +98,6 @@ def restore_into(restore: Restore, tables: Tables, now: float, stopped_s: float)
             durable=True,
         )
         if row.used_at is UNSET:
-            row.used_at = now
-        used_at = max(row.used_at, min(row.used_at + stopped_s, now))
+            row.used_at = now - stopped_s
+        used_at = min(row.used_at + stopped_s, now)
         restore.subscription(row.id, row.topic, row.owner, options, row.since, used_at, row.allowed_since)

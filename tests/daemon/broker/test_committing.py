@@ -19,7 +19,7 @@ from daemon.store.changes import Surroundings
 from daemon.store.store import Store
 from tests.support.broker import virtual_site
 
-EMPTY = Batch(Surroundings("a.example", lambda: 0.0, lambda: 0, {}))
+EMPTY = Batch(Surroundings("a.example", lambda: 0.0, lambda: 0.0, lambda: 0, {}))
 CLOCK_MARK = (0.0, 0.0, "", 0.0)
 
 

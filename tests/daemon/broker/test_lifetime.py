@@ -57,6 +57,16 @@ async def test_while_the_site_does_not_run_nobody_leaves_a_subscription_unused(
         assert delivered.stored.message.sections[0].body == b"hello"
 
 
+async def test_what_was_published_is_published_once_whatever_the_clock_says_of_a_stop(tmp_path: Path) -> None:
+    """A machine starts with a clock that is hours ahead: the client that repeats has waited for a minute."""
+    async with virtual_site(tmp_path) as site:
+        first = await site.login("ada").publish("news", b"hello", cmuid="c1")
+    for stopped_s in (10_800.0, 1.0, 10_800.0):
+        async with virtual_site(tmp_path, stopped_s=stopped_s) as site:
+            again = await site.login("ada").publish("news", b"hello", cmuid="c1")
+            assert again == first
+
+
 async def test_a_subscription_that_nobody_uses_while_the_site_runs_ends_however_often_it_is_stopped(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:

@@ -93,8 +93,8 @@ def entry(number: int, flags: int = GUARANTEED, deadline: float = math.inf) -> E
     return Entry(number, Topic("news", "a.example"), 1_000 + number, 3, 5, flags, 1, deadline)
 
 
-def a_batch(now: float = 0.0) -> Batch:
-    return Batch(Surroundings("a.example", lambda: now, lambda: 0, {}))
+def a_batch(now: float = 0.0, stopped_s: float = 0.0) -> Batch:
+    return Batch(Surroundings("a.example", lambda: now, lambda: stopped_s, lambda: 0, {}))
 
 
 def write(store: Store, batch: Batch, record: int = 0) -> None:
@@ -216,7 +216,7 @@ def test_subscriptions_and_topics_come_back_as_they_last_were(store: Store) -> N
     topic.mode, topic.timeout_s = "ONE", math.inf
     take(batch, d.StoreTopic(topic))
     write(store, batch)
-    noted = restored(store)
+    noted = restored(store, now=100.0)
     assert noted.subscriptions == [(9, "news", "ada:desk@a", options, 4, 100.0, None)]
     assert noted.topics == [("news", "ONE", math.inf)]
 
@@ -239,6 +239,7 @@ def test_cmuids_come_back_for_as_long_as_the_window(store: Store) -> None:
     for *publication, at in (first, second):
         write(store, take(a_batch(at), d.StorePublication(*publication)))
     assert restored(store, now=0.0).publications == [second, first]
+    store.site.clock = (900.0, 0.0, "", 0.0)
     assert restored(store, now=900.0).publications == [second]
     batch = a_batch()
     batch.forget(publications_until=300.0, removals_from=0.0)
@@ -476,6 +477,35 @@ def test_with_a_smuid_it_is_recalled_what_was_counted_of_it(store: Store, path: 
     remember(store, smuid)
     write(store, take(a_batch(), StoreSeen(smuid, counted)))
     assert Store(path).recall(smuid) == counted
+
+
+@pytest.mark.parametrize("stops", [[10_800.0], [3_000.0, 7_800.0]], ids=["one", "two"])
+def test_what_has_been_here_is_remembered_whatever_the_clock_says_of_a_stop(
+    path: Path, stops: list[float]
+) -> None:
+    """A machine starts with a clock that is hours ahead; the peer that may send it again waited a minute."""
+    smuid, now = "b.example/000000000001-1-1", 100.0
+    store = Store(path)
+    store.write(take(a_batch(now), StoreSeen(smuid, Seen(1, 0, 1, until=200.0))), 0, (now, 0.0, "", 0.0))
+    store.commit()
+    store.close()
+    for stop in stops:
+        store, now = Store(path), now + stop
+        restored(store, now)
+        forget(store, now)
+        assert store.recall(smuid) == Seen(1, 0, 1, until=now + 100.0)
+        store.close()
+    store = Store(path)
+    restored(store, now)
+    forget(store, now + 101.0)
+    assert store.recall(smuid) is None
+
+
+def forget(store: Store, now: float) -> None:
+    batch = a_batch(now, store.stopped_s)
+    batch.forget(publications_until=0.0, removals_from=0.0)
+    store.write(batch, 0, (now, 0.0, "", 0.0))
+    store.commit()
 
 
 def test_what_is_recalled_of_one_server_says_nothing_of_another(store: Store) -> None:

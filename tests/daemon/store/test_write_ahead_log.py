@@ -84,7 +84,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def publish(store: Store, first: int, count: int, size: int) -> None:
-    batch = Batch(Surroundings("a.example", lambda: 0.0, lambda: 0, {}))
+    batch = Batch(Surroundings("a.example", lambda: 0.0, lambda: 0.0, lambda: 0, {}))
     for id in range(first, first + count):
         entry = Entry(id, Topic("jobs", "a.example"), 1_000, 3, size, GUARANTEED | ONE, 1, math.inf)
         batch.begin_message(StoreMessage(entry, Message(), receipt_due=0), bytes(size))

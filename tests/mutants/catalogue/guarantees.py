@@ -51,14 +51,14 @@ MUTATIONS = [
         name="a subscription is unused while nobody can use it",
         file="daemon/store/tables/subscriptions.py",
         old="min(row.used_at + stopped_s, now)",
-        new="0.0",
+        new="min(row.used_at, now)",
         tests=(LIFETIME + "test_while_the_site_does_not_run_nobody_leaves_a_subscription_unused",),
     ),
     Mutation(
         name="a subscription is unused while nobody can use it, where there are several stops",
         file="daemon/store/store.py",
-        old="        if stopped_s >= SHORT_STOP_S:\n",
-        new="        if False:\n",
+        old="self.stopped_s += max(now",
+        new="self.stopped_s = max(now",
         tests=(LIFETIME + "test_while_the_site_does_not_run_nobody_leaves_a_subscription_unused",),
     ),
     Mutation(
@@ -70,6 +70,23 @@ MUTATIONS = [
             LIFETIME
             + "test_a_subscription_that_nobody_uses_while_the_site_runs_ends_however_often_it_is_stopped",
         ),
+    ),
+    Mutation(
+        name="a copy that was here is forgotten where a clock says that hours have gone",
+        file="daemon/store/tables/seen.py",
+        old="self._now() - self._stopped_s()",
+        new="self._now()",
+        tests=(
+            "tests/daemon/store/test_store.py::"
+            "test_what_has_been_here_is_remembered_whatever_the_clock_says_of_a_stop",
+        ),
+    ),
+    Mutation(
+        name="a Cmuid is forgotten where a clock says that hours have gone",
+        file="daemon/store/tables/publications.py",
+        old="(after - stopped_s,)",
+        new="(after,)",
+        tests=(LIFETIME + "test_what_was_published_is_published_once_whatever_the_clock_says_of_a_stop",),
     ),
     Mutation(
         name="a store that is half made is there",
