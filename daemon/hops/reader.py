@@ -95,7 +95,7 @@ class HopLogReader:
         found: list[HopRecord] = []
         held: dict[int, list[Stretch]] = {}
         # what an open file holds its name does not tell, of one that could not be closed neither
-        needed = [at for at, file in enumerate(files) if at >= first or file.is_open]
+        needed = dict.fromkeys(at for at, file in enumerate(files) if at >= first or file.is_open)
         for at in itertools.chain(needed, _perhaps_later(files, first, born_s)):
             if at not in needed and any(record.event in BEGINS for record in found):
                 break

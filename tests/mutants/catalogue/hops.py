@@ -100,8 +100,8 @@ MUTATIONS = [
     Mutation(
         name="an old file that could not be closed is passed over, and so missing",
         file="daemon/hops/reader.py",
-        old="if at >= first or file.is_open]",
-        new="if at >= first]",
+        old="if at >= first or file.is_open)",
+        new="if at >= first)",
         tests=("tests/daemon/hops/test_reader.py",),
     ),
     Mutation(
