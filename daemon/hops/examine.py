@@ -71,7 +71,7 @@ def examine(
     damage = [one for one in reader.damage if one.last and _matters(one.last, records)]
     unreadable = sum(_matters(number, records) for number in reader.unreadable)
     # a start cuts off what was not written to its end; nothing tells what else was not
-    is_cut_off = has_ended and reader.unread.torn > 0 and _matters(NUMBER_MAX, records)
+    is_cut_off = has_ended and reader.is_cut_off and _matters(NUMBER_MAX, records)
     stops_us = None
     if last is not None and is_behind(last) and _matters(NUMBER_MAX, records):
         stops_us = last.time_us

@@ -56,6 +56,7 @@ class HopLogReader:
         unreadable: the numbers of what names the message that `find` was asked for and is no record of this
             format, as one of a later version; `NUMBER_MAX` where it has none that can be read.
         open_from: the first record of the file that `find` has found open; None where all are closed.
+        is_cut_off: whether that one ends in the middle of a line.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -64,6 +65,7 @@ class HopLogReader:
         self.gaps: list[Gap] = []
         self.unreadable: list[int] = []
         self.open_from: int | None = None
+        self.is_cut_off = False
         self._directory = directory
         self._decoder = msgspec.json.Decoder(HopRecord)
 
@@ -113,6 +115,7 @@ class HopLogReader:
         needle = msgspec.json.encode(smuid)
         found = []
         check = FileCheck(file, self._closing(file))
+        torn = self.unread.torn
         for block in self._blocks(file):
             check.take(block)
             for line in _lines_with(needle, block):
@@ -122,6 +125,8 @@ class HopLogReader:
                     self.unreadable.append(placed.record if placed is not None else NUMBER_MAX)
                 elif record.smuid == smuid:
                     found.append(record)
+        if file.is_open and file.first == self.open_from:
+            self.is_cut_off = self.unread.torn > torn
         return found, self._held(file, check)
 
     def check(self) -> tuple[int, int] | None:

@@ -448,3 +448,14 @@ def test_a_log_that_ends_in_the_middle_of_a_record_as_its_daemon_ended_may_lack_
         found = examine(site.directory, smuid, has_ended=True)
         assert (found.state, found.covered) == ("unknown", False)
         assert "the log ends in the middle of a record" in found.verdict
+
+
+def test_an_old_file_that_ends_in_the_middle_of_a_record_does_not_say_that_the_log_does(site: Site) -> None:
+    site.write("heartbeat", "heartbeat")
+    path = site.close()
+    path.write_bytes(path.read_bytes() + b'{"version":1,"ser')
+    site.start(2, 2)
+    site.write("published", "delivered")
+    site.close()
+    found = examine(site.directory, SMUID, has_ended=True)
+    assert (found.state, found.covered) == ("waiting", True)

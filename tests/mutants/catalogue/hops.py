@@ -119,6 +119,13 @@ MUTATIONS = [
         tests=("tests/daemon/hops/test_coverage.py",),
     ),
     Mutation(
+        name="a file of long ago that is cut off is the end of the log",
+        file="daemon/hops/examine.py",
+        old="has_ended and reader.is_cut_off and",
+        new="has_ended and reader.unread.torn > 0 and",
+        tests=("tests/daemon/hops/test_coverage.py",),
+    ),
+    Mutation(
         name="a file of the hop log is closed without a sync",
         file="daemon/hops/writer.py",
         old="        os.fsync(finished.descriptor)",
