@@ -1,4 +1,4 @@
-"""Deletes the oldest closed files of a hop log by age and by total size.
+"""Deletes the oldest files of a hop log by age and by total size.
 
 Which are older the order of the records tells, where the clock was set: a file that is missing between two
 others is a loss of records.
@@ -15,16 +15,18 @@ _log = logging.getLogger(__name__)
 
 
 def delete_old(directory: Path, settings: HopSettings, now_s: float) -> int:
-    """Delete closed files that are too old, then the oldest until the rest fits; returns how many.
+    """Delete files that are too old, then the oldest until the rest fits; returns how many.
 
-    The open file counts but is never deleted. A file that cannot be deleted is reported and passed over.
+    The open file counts but is never deleted; one that could not be closed, and lies open among closed ones,
+    is. A file that cannot be deleted is reported and passed over.
     """
     files = list_files(directory)
     total_bytes = sum(file.size_bytes for file in files)
     deleted = 0
-    for file, written_s in zip(files, _written(files, now_s), strict=True):
+    closed = max((at for at, file in enumerate(files) if not file.is_open), default=-1)
+    for file, written_s in zip(files[: closed + 1], _written(files, now_s), strict=False):
         too_old = now_s - written_s > settings.retention_s
-        if file.is_open or not (too_old or total_bytes > settings.retention_bytes_max):
+        if not (too_old or total_bytes > settings.retention_bytes_max):
             continue
         try:
             file.path.unlink(missing_ok=True)

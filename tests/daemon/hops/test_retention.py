@@ -48,6 +48,19 @@ def test_the_open_file_is_never_deleted(log: Path) -> None:
     assert firsts(log) == [30]
 
 
+def test_a_file_that_could_not_be_closed_is_deleted_with_those_around_it(log: Path) -> None:
+    """The next start closes it, which may be in a year; until then it would stand before a gap."""
+    (log / "hops-a-1-10-19.jsonl").rename(log / "open-10.jsonl")
+    assert delete_old(log, HopSettings(retention_s=1.5 * DAY_S), NOW_S) == 2
+    assert firsts(log) == [20, 30]
+
+
+def test_a_file_that_is_hardly_finished_is_left_to_who_closes_it(log: Path) -> None:
+    (log / "hops-a-1-20-29.jsonl").rename(log / "open-20.jsonl")
+    assert delete_old(log, HopSettings(retention_s=60, retention_bytes_max=0), NOW_S) == 2
+    assert firsts(log) == [20, 30]
+
+
 def test_files_of_other_names_are_left_alone(log: Path) -> None:
     (log / "notes").write_text("mine")
     os.utime(log / "notes", (0, 0))

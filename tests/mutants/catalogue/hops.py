@@ -77,6 +77,13 @@ MUTATIONS = [
         tests=("tests/daemon/hops/test_retention.py",),
     ),
     Mutation(
+        name="a file of the hop log that could not be closed stays, and what is around it goes",
+        file="daemon/hops/retention.py",
+        old="        if not (too_old or",
+        new="        if file.is_open or not (too_old or",
+        tests=("tests/daemon/hops/test_retention.py",),
+    ),
+    Mutation(
         name="a file of the hop log is kept for as long as the clock was ahead",
         file="daemon/hops/retention.py",
         old="is_to_come = file.written_s > now_s",
@@ -220,8 +227,8 @@ MUTATIONS = [
     Mutation(
         name="the open file of the hop log is deleted for its age",
         file="daemon/hops/retention.py",
-        old="if file.is_open or not (",
-        new="if not (",
+        old="files[: closed + 1]",
+        new="files",
         tests=("tests/daemon/hops/test_retention.py::test_the_open_file_is_never_deleted",),
     ),
     Mutation(
