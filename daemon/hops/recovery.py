@@ -73,10 +73,13 @@ def _close(file: LogFile, true_until: int) -> None:
         records=part.records,
         crc32=part.crc32,
     )
+    status = file.path.stat()
     with file.path.open("r+b") as opened:
         opened.truncate(part.size_bytes)
         opened.seek(part.size_bytes)
         closing.append(opened.fileno(), part.size_bytes, line)
+        # its records are as old as they were: retention takes none that follow for older
+        os.utime(opened.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
         os.fsync(opened.fileno())
     file.path.rename(file.path.with_name(closed_name(part.last.server, part.last.boot, first, last)))
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from daemon.hops.examine import examine
-from daemon.hops.files import RECORD_MAX, closed_name
+from daemon.hops.files import RECORD_MAX, closed_name, list_files
 from daemon.hops.reader import HopLogReader
 from daemon.hops.writer import HopLog, close_file
 from daemon.settings import HopSettings
@@ -85,6 +85,15 @@ def test_a_torn_last_line_is_cut_away_even_where_the_store_committed_it(
     start(boot=2, committed=4)
     assert names(tmp_path) == ["hops-alpha.example_7200-1-1-3.jsonl"]
     assert (tmp_path / names(tmp_path)[0]).read_bytes().endswith(b"}\n")
+
+
+def test_what_a_start_closes_is_as_old_as_it_was(start: Callable[..., HopLog], tmp_path: Path) -> None:
+    """Else retention takes all that follows it for as new as the start."""
+    batch(start(boot=1, committed=0), 2)
+    os.utime(tmp_path / "open-1.jsonl", (1_795_000_000, 1_795_000_000))
+    start(boot=2, committed=2)
+    [closed] = list_files(tmp_path)
+    assert (closed.last, closed.written_s) == (2, 1_795_000_000)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff", b'{"version":1,"server":"a', b"[" * 100_000])

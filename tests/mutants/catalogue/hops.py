@@ -84,6 +84,13 @@ MUTATIONS = [
         tests=("tests/daemon/hops/test_retention.py",),
     ),
     Mutation(
+        name="what a start closes is as new as the start",
+        file="daemon/hops/recovery.py",
+        old="        os.utime(opened.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))\n",
+        new="",
+        tests=("tests/daemon/hops/test_writer.py::test_what_a_start_closes_is_as_old_as_it_was",),
+    ),
+    Mutation(
         name="a file of the hop log is kept for as long as the clock was ahead",
         file="daemon/hops/retention.py",
         old="is_to_come = file.written_s > now_s",
