@@ -19,7 +19,8 @@ import os
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal, TypedDict, Unpack
 
@@ -94,6 +95,14 @@ def close_file(finished: FinishedFile) -> None:
         os.close(finished.descriptor)
     finished.path.rename(finished.closed_path)
     sync_directory(finished.path.parent)
+
+
+@contextmanager
+def _left_to_the_next_start() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        _log.error("a file of the hop log stays open until the next start: %s", error)
 
 
 def utc_us() -> int:
@@ -372,12 +381,11 @@ class HopLog:
         elif self._settled_in_file.size_bytes:
             self._finish_file()
         elif self._descriptor is not None:
-            self._drop_file()
+            with _left_to_the_next_start():
+                self._drop_file()
         for finished in self.take_finished():
-            try:
+            with _left_to_the_next_start():
                 close_file(finished)
-            except OSError as error:
-                _log.error("a file of the hop log stays open until the next start: %s", error)
 
     def _write(self, lines: bytes, records: list[HopRecord]) -> None:
         """Append to the open file, beginning one if there is none; OSError leaves no part of a line."""

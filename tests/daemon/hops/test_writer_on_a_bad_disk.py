@@ -180,6 +180,22 @@ def test_a_log_whose_directory_is_gone_ends_without_an_error(
     assert "stays open until the next start" in caplog.text
 
 
+def test_a_file_without_records_that_cannot_be_removed_ends_no_stop(
+    start: Callable[..., HopLog],
+    tmp_path: Path,
+    full_disk: Callable[..., Any],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The disk was full as it was begun, and takes no change by now."""
+    log = start(1, 0)
+    full_disk(0)
+    batch(log, 2)
+    (tmp_path / "open-1.jsonl").unlink()
+    (tmp_path / "open-1.jsonl").mkdir()
+    log.close()
+    assert "stays open until the next start" in caplog.text
+
+
 def test_a_log_whose_records_wait_for_the_disk_is_behind(
     start: Callable[..., HopLog], tmp_path: Path, full_disk: Callable[..., Any]
 ) -> None:

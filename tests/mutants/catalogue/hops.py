@@ -41,8 +41,15 @@ MUTATIONS = [
     Mutation(
         name="a file of the hop log that cannot be closed ends the stop of a site",
         file="daemon/hops/writer.py",
-        old="                close_file(finished)\n            except OSError as",
-        new="                close_file(finished)\n            except ZeroDivisionError as",
+        old="            with _left_to_the_next_start():\n                close_file(finished)",
+        new="            close_file(finished)",
+        tests=("tests/daemon/hops/test_writer_on_a_bad_disk.py",),
+    ),
+    Mutation(
+        name="a file of the hop log without records that cannot be removed ends the stop of a site",
+        file="daemon/hops/writer.py",
+        old="            with _left_to_the_next_start():\n                self._drop_file()",
+        new="            self._drop_file()",
         tests=("tests/daemon/hops/test_writer_on_a_bad_disk.py",),
     ),
     Mutation(
