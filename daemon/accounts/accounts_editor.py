@@ -1,6 +1,9 @@
 """Changes to the accounts file by programs: comments and order stay, and the file is replaced whole.
 
 So the daemon never reads half of one. It reads the file without this, and the library that keeps comments.
+
+That library puts no table into what is written with dotted keys or inline tables. Such an account, or all of
+them where they are written so as one, is written anew before it gets one, and only then loses its comments.
 """
 
 from collections.abc import Iterator
@@ -10,7 +13,8 @@ from typing import Final
 
 import msgspec
 import tomlkit
-from tomlkit.items import Table
+from tomlkit.container import Container
+from tomlkit.items import InlineTable, Table
 
 from daemon.accounts.accounts_file import (
     Account,
@@ -63,7 +67,7 @@ class AccountsEditor:
 
     def add(self, name: str, account: Account) -> None:
         """Add an account. Raises FileExistsError where there is one of this name."""
-        tables = self._tables()
+        tables = self._ordinary_tables()
         if name in tables:
             raise FileExistsError(f"there is an account {name} already")
         table = tomlkit.table()
@@ -85,18 +89,21 @@ class AccountsEditor:
         self._table(name)["disabled"] = disabled
 
     def set_rights(self, name: str, rights: Rights) -> None:
-        self._table(name)["rights"] = self._rights_table(rights)
+        self._ordinary_table(name)["rights"] = self._rights_table(rights)
 
     def set_quotas(self, name: str, quotas: OwnQuotas) -> None:
-        table = self._table(name)
+        table = self._ordinary_table(name)
         table.pop("quotas", None)
         if quotas.given:
             table["quotas"] = tomlkit.item(quotas.given)
 
     def set_token(self, name: str, token: str, kept: Token) -> None:
         """Add a token to an account. Raises FileExistsError where it has one of this name."""
-        table = self._table(name)
+        table = self._ordinary_table(name)
         tokens = table.setdefault("tokens", tomlkit.table(is_super_table=True))
+        if isinstance(tokens, InlineTable):
+            table["tokens"] = tomlkit.item(tokens.unwrap())
+            tokens = table["tokens"]
         if token in tokens:
             raise FileExistsError(f"{name} has a token {token} already")
         tokens[token] = {
@@ -126,6 +133,28 @@ class AccountsEditor:
         table: Table = tables[name]
         return table
 
+    def _ordinary_tables(self) -> Table:
+        """All of them, in which there is room for a table."""
+        tables = self._tables()
+        if isinstance(tables, Table) and not _is_dotted(self._document, "accounts"):
+            return tables
+        every = tables.unwrap()
+        del self._document["accounts"]
+        self._document["accounts"] = tomlkit.table(is_super_table=True)
+        for name, account in every.items():
+            self._tables()[name] = tomlkit.item(account)
+        return self._tables()
+
+    def _ordinary_table(self, name: str) -> Table:
+        """The same of one."""
+        self._table(name)
+        tables = self._ordinary_tables()
+        table, written = tables[name], tables.value
+        if isinstance(table, InlineTable) or _is_dotted(written, name) or _has_dotted_keys(written, name):
+            del tables[name]
+            tables[name] = tomlkit.item(table.unwrap())
+        return self._table(name)
+
     @staticmethod
     def _rights_table(rights: Rights) -> Table:
         table = tomlkit.table()
@@ -135,6 +164,18 @@ class AccountsEditor:
         if rights.operate:
             table["operate"] = rights.operate
         return table
+
+
+def _is_dotted(container: Container, name: str) -> bool:
+    """Whether something of this name is there by a dotted key."""
+    return any(key is not None and key.key == name and key.is_dotted() for key, _ in container.body)
+
+
+def _has_dotted_keys(container: Container, name: str) -> bool:
+    """The same of what is in the table of this name."""
+    found = (item for key, item in container.body if key is not None and key.key == name)
+    inner = (key for item in found if isinstance(item, Table) for key, _ in item.value.body)
+    return any(key is not None and key.is_dotted() for key in inner)
 
 
 @contextmanager

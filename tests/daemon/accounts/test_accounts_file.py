@@ -3,14 +3,18 @@
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from daemon.accounts.accounts_editor import edit
 from daemon.accounts.accounts_file import Account, NoSuchAccountError, read_accounts
+from daemon.accounts.tokens import Token
 from daemon.configuration.config import FILE_BYTES_MAX
 from daemon.settings import ConfigError
+from routing.quotas import OwnQuotas
 from routing.rights import Rights
 from tests.support.logins import HASH, write
 
@@ -41,6 +45,47 @@ def test_an_edit_leaves_the_topics_of_others_as_they_are_whatever_the_locale_is(
     )
     accounts = read_accounts(file)
     assert (accounts["ann"].disabled, accounts["old"].rights.publish) == (True, ("météo.#",))
+
+
+PASSWORD = f'password = "{HASH}"'
+OLD = f"hash = '{'1' * 64}', created = 2030-01-31T12:00:00Z"
+TOKEN = Token(hash="0" * 64, created=datetime(2030, 1, 31, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"[accounts]\nann = {{{PASSWORD}, rights = {{publish = ['a']}}}}",
+        f"accounts = {{ann = {{{PASSWORD}}}, old = {{{PASSWORD}}}}}",
+        f"[accounts]\nann.{PASSWORD}\nann.rights.publish = ['a']\nold.{PASSWORD}",
+        f"accounts.ann.{PASSWORD}\naccounts.ann.rights.publish = ['a']\naccounts.old.{PASSWORD}",
+        f"[accounts.ann]\n{PASSWORD}\ntokens.a = {{{OLD}}}",
+        f"[accounts.ann]\n{PASSWORD}\ntokens = {{a = {{{OLD}}}}}",
+    ],
+    ids=["inline", "all inline", "dotted", "all dotted", "dotted token", "inline tokens"],
+)
+def test_an_account_may_be_written_in_any_way_that_toml_has(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "accounts.toml"
+    write(file, f"# who is who\n{text}\n")
+    before = read_accounts(file)
+    rights, quotas = Rights(publish=("b",)), OwnQuotas(held_messages_max=5)
+    with edit(file) as editor:
+        editor.set_token("ann", "grafana", TOKEN)
+    with edit(file) as editor:
+        editor.set_quotas("ann", quotas)
+        editor.set_rights("ann", rights)
+        editor.add("new", Account(password=HASH, rights=rights))
+    tokens = before["ann"].tokens | {"grafana": TOKEN}
+    ann = msgspec.structs.replace(before["ann"], rights=rights, quotas=quotas, tokens=tokens)
+    assert read_accounts(file) == before | {"ann": ann, "new": Account(password=HASH, rights=rights)}
+    assert file.read_text().startswith("# who is who\n")
+
+
+def test_who_is_written_in_an_ordinary_way_keeps_comments_beside_who_is_not(file: Path) -> None:
+    write(file, f"[accounts]\nfay.{PASSWORD}\n{file.read_text()}")
+    with edit(file) as editor:
+        editor.set_rights("fay", Rights(publish=("b",)))
+    assert "# since May" in file.read_text()
 
 
 def add_then_miss(file: Path) -> None:

@@ -4,6 +4,16 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="an account that is written with dotted keys is changed by one",
+        file="daemon/accounts/accounts_editor.py",
+        old="or _is_dotted(written, name) or _has_dotted_keys(written, name):",
+        new="or False:",
+        tests=(
+            "tests/daemon/accounts/test_accounts_file.py::"
+            "test_an_account_may_be_written_in_any_way_that_toml_has",
+        ),
+    ),
+    Mutation(
         name="the rights of others are written as the locale reads them",
         file="daemon/accounts/accounts_editor.py",
         old='before = path.read_text(encoding="utf-8")',
