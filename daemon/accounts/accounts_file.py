@@ -28,7 +28,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from daemon.accounts.passwords import PHC_PATTERN
+from daemon.accounts.passwords import PHC_PATTERN, lacking
 from daemon.accounts.tokens import TOKEN_EXPECTED, TOKEN_NAME, Token
 from daemon.configuration.config import nearest, read_toml, typed
 from daemon.settings import ConfigError
@@ -88,6 +88,8 @@ def parse_accounts(path: Path, document: dict[str, Any]) -> dict[str, Account]:
         if not isinstance(table, dict):
             raise ConfigError(path, key, f"expected a table [{key}]")
         accounts[name] = typed(path, key, table, Account)
+        if lacks := lacking(accounts[name].password):
+            raise ConfigError(path, f"{key}.password", f"expected an Argon2id hash with {lacks}")
         for token in accounts[name].tokens:
             if not TOKEN_NAME.fullmatch(token):
                 raise ConfigError(path, f"{key}.tokens.{token[:80]}", TOKEN_EXPECTED)

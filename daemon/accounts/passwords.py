@@ -5,6 +5,7 @@
 
 import base64
 import os
+import re
 import secrets
 from typing import Final
 
@@ -22,6 +23,8 @@ PHC_PATTERN: Final = (
     r"\$[A-Za-z0-9+/]{11,64}\$[A-Za-z0-9+/]{22,86}\Z"
 )
 """Bounds the cost too: a hash may ask for 1 GB at most."""
+
+_COST: Final = re.compile(r"m=([0-9]+),t=[0-9]+,p=([0-9]+)")
 
 
 def hash_password(password: str) -> str:
@@ -47,6 +50,17 @@ def verify_password(password: str, phc: str) -> bool:
     except InvalidKey:
         return False
     return len(secret) <= PASSWORD_BYTES_MAX
+
+
+def lacking(phc: str) -> str:
+    """What keeps every password from being verified against a hash of this pattern; "" for nothing.
+
+    Source: RFC 9106 3.1.
+    """
+    cost = _COST.search(phc)
+    assert cost is not None
+    memory_kib, lanes = int(cost[1]), int(cost[2])
+    return f"m of {8 * lanes} at least, as p is {lanes}" if memory_kib < 8 * lanes else ""
 
 
 def generate_password() -> str:

@@ -116,6 +116,10 @@ def test_an_edit_that_fails_changes_nothing(file: Path) -> None:
         ("[accounts.ann]", "password: is required"),
         ('[accounts.ann]\npassword = "secret"', "expected an Argon2id hash"),
         (
+            f"[accounts.ann]\npassword = '$argon2id$v=19$m=15,t=1,p=2${'A' * 22}${'A' * 43}'",
+            "accounts.ann.password: expected an Argon2id hash with m of 16 at least, as p is 2",
+        ),
+        (
             f'[accounts.ann]\npassword = "{HASH}"\nrights = {{publish = ["a b"]}}',
             "rights: 'a b' is not a topic pattern",
         ),

@@ -14,6 +14,13 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="a hash that no password can be verified against is a good one",
+        file="daemon/accounts/passwords.py",
+        old="if memory_kib < 8 * lanes else",
+        new="if memory_kib < 0 else",
+        tests=("tests/daemon/accounts/test_accounts_file.py::test_a_bad_accounts_file_is_refused_by_key",),
+    ),
+    Mutation(
         name="the rights of others are written as the locale reads them",
         file="daemon/accounts/accounts_editor.py",
         old='before = path.read_text(encoding="utf-8")',
