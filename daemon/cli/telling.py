@@ -78,6 +78,9 @@ def _standing(state_directory: Path, done: str) -> Standing | None:
                 return reload(state_directory)
             except ForbiddenError:
                 raise
+            except Failure as failure:  # the change is made, whatever version runs
+                text = f"{done} But whether the site has taken it on is not known: {failure}"
+                raise Failure(text, failure.exit_code) from None
             except NotRunningError as error:
                 if time.monotonic() >= gives_up_at:
                     signal_running(state_directory, signal.SIGHUP)

@@ -18,7 +18,10 @@ from daemon.accounts.accounts_editor import edit
 from daemon.accounts.accounts_file import Account
 from daemon.certificates.authority import Authority
 from daemon.cli import telling
+from daemon.control.client import Question
+from daemon.control.socket import Tell, serve_control
 from daemon.site.lock import state_lock
+from daemon.system.mishaps import Mishaps
 from daemon.system.version import VERSION
 from daemon.terminal.failure import FAILED, UNREACHABLE
 from plugins.smqp.client import Client, session
@@ -266,6 +269,24 @@ async def test_a_site_that_starts_and_does_not_answer_is_not_said_to_have_done_i
     assert code == UNREACHABLE
     assert said.startswith("Disabled eve. But whether the site has taken it on is not known: ")
     assert len(told) == 1
+
+
+async def test_a_site_of_another_version_is_not_said_to_have_done_it_nor_the_change_to_be_undone(
+    site: Site,
+) -> None:
+    async def answers(question: Question, tell: Tell) -> None:
+        await tell({"findings": "in other words"})
+
+    state = site.directory / "state"
+    with state_lock(state):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(serve_control, state, answers, Mishaps().note)
+            code, _, said = await site.command("account", "disable", "eve")
+            nursery.cancel_scope.cancel()
+    assert code == FAILED
+    assert said.startswith(
+        "Disabled eve. But whether the site has taken it on is not known: the site runs ano"
+    )
 
 
 @pytest.mark.parametrize("state", ["state", "elsewhere"])

@@ -9,6 +9,16 @@ RELOADED = "tests/daemon/site/test_reload.py::"
 
 MUTATIONS = [
     Mutation(
+        name="a change that a site of another version was told of is not said to be made",
+        file="daemon/cli/telling.py",
+        old="raise Failure(text, failure.exit_code) from None",
+        new="raise",
+        tests=(
+            RUNNING
+            + "test_a_site_of_another_version_is_not_said_to_have_done_it_nor_the_change_to_be_undone",
+        ),
+    ),
+    Mutation(
         name="an operator ends a subscription that somebody consumes from",
         file="daemon/operations/acting.py",
         old="            if ids:\n",
