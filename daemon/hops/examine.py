@@ -59,7 +59,7 @@ def examine(
 
     Args:
         has_ended: whether no daemon runs that writes it.
-        is_behind: whether one runs that cannot write it, as its disk is full, with this as the newest record.
+        is_behind: whether one may run that cannot write it, as its disk is full; this is its newest record.
 
     Raises HeaderRefusal (no Smuid) and OSError.
     """
@@ -142,7 +142,7 @@ def _doubt(
 ) -> str:
     """What is missing, in words; "" for nothing.
 
-    `unreadable`: lines that name the message; `stops_us`: when the daemon wrote last, where it goes on
+    `unreadable`: lines that name the message; `stops_us`: when the daemon wrote last, where it may go on
     without; `is_cut_off`: it has ended in the middle of a line.
     """
     parts = []
@@ -163,7 +163,9 @@ def _doubt(
     if len(damage) > 1:
         parts.append(f"so are {len(damage) - 1} other files")
     if stops_us is not None:
-        parts.append(f"the site goes on, and nothing has been written to its log since {moment(stops_us)}")
+        parts.append(
+            f"nothing was written to its log after {moment(stops_us)}, and the site may have gone on"
+        )
     if is_cut_off:
         parts.append("the log ends in the middle of a record, and what it lacks only the next start tells")
     return ", and ".join(parts)

@@ -199,6 +199,18 @@ def test_while_the_log_of_a_site_that_runs_is_not_written_nothing_is_known_of_wh
     found = [json.loads(ask(smuid, "--json").stdout) for smuid in (held, ended, never)]
     assert [one["state"] for one in found] == ["unknown", "expired", "unknown"]
     assert [one["covered"] for one in found] == [False, True, False]
-    assert "nothing has been written to its log since 2026-11-18 " in found[0]["verdict"]
-    assert "does not say that this site never had it: the site goes on" in found[2]["verdict"]
+    assert "nothing was written to its log after 2026-11-18 " in found[0]["verdict"]
+    assert "does not say that this site never had it: nothing was written" in found[2]["verdict"]
     assert json.loads(ask_once_down(held, "--json").stdout)["state"] == "waiting"
+
+
+def test_who_may_not_know_whether_a_site_runs_is_not_told_that_it_does(
+    log: HopLog, ask_once_down: Callable[..., Result], now_us: Callable[[int], None], tmp_path: Path
+) -> None:
+    """As one of a group that may read the hop log, and not open the lock."""
+    (tmp_path / "state" / "lock").mkdir()
+    log.append("published", smuid=SMUID, topic="news")
+    assert json.loads(ask_once_down(SMUID, "--json").stdout)["state"] == "waiting"
+    now_us(BORN_US + 181_000_000)
+    found = json.loads(ask_once_down(SMUID, "--json").stdout)
+    assert (found["state"], "and the site may have gone on" in found["verdict"]) == ("unknown", True)

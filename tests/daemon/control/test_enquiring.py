@@ -351,7 +351,7 @@ class TestWhy:
                 way = await why(running["alpha"], smuid)
             assert way.never == []
             [gap] = way.gaps
-            assert (gap.server, "nothing has been written to its log since" in gap.why) == ("beta", True)
+            assert (gap.server, "nothing was written to its log after" in gap.why) == ("beta", True)
 
     async def test_a_message_that_was_never_anywhere_is_unknown_to_all(self, tmp_path: Path) -> None:
         async with sites(tmp_path, CHAIN) as running:
