@@ -294,7 +294,7 @@ async def test_a_configuration_that_is_no_toml_hides_only_a_state_directory_of_i
     site: Site, state: str
 ) -> None:
     text = site.config.read_text()
-    site.config.write_text(text.replace("[site]", f'[site]\nstate_directory = "{state}"', 1))
+    site.config.write_text(text.replace("[site]\n", f'[site]\nstate_directory = "{state}"\n'))
     (site.directory / "state").rename(site.directory / state)
     async with daemon(site.config):
         with site.config.open("a") as file:

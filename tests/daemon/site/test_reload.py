@@ -119,7 +119,7 @@ async def test_who_changes_accounts_on_the_page_hears_whether_that_holds(
                 await site.operations.add_account("fay", "secret", settings, by)
         config = tmp_path / "site" / "smqpd.toml"
         config.write_text(
-            config.read_text().replace("[site]", '[site]\naccounts_file = "of the next start.toml"', 1)
+            config.read_text().replace("[site]\n", '[site]\naccounts_file = "of the next start.toml"\n')
         )
         await site.operations.add_account("gus", "secret", settings, by)
         for account in ("fay", "gus"):
