@@ -11,6 +11,7 @@ logs of both sites as far as the peer could be told.
 """
 
 import logging
+import math
 from collections.abc import Callable
 from typing import Final, Literal, Protocol
 
@@ -51,6 +52,11 @@ GOODBYE_S: Final = 2.0
 """How long a peer gets to take the reason for an end."""
 SILENCE_S: Final = 60.0
 """A lane that stops in the middle of a unit for so long ends the connection."""
+LEAVING_S: Final = 60.0
+"""How long a peer that has said GOODBYE may take to close, in which it is sent nothing new.
+
+That is its `drain_s`, 10 s as a rule. One that needs longer loses nothing: what is unanswered goes again.
+"""
 DRAINING: Final = "draining"
 LINKED: Final = "already linked"
 """A peer of 0.1 knows both ends by these words alone."""
@@ -124,6 +130,7 @@ class PeerConnection:
         self.is_up = False
         self.leaving = False
         self._peer_leaving = False
+        self._peer_leaves_by = math.inf
         self._peer_closed: PeerClosed | None = None  # once its GOAWAY has come: nothing can be sent then
         self._bad_units = 0
         self._owner = owner
@@ -418,7 +425,9 @@ class PeerConnection:
                 if unit.number == self._probe_number:
                     self._probe_answered.set()
             case Goodbye() if exchange is not None:
-                self._peer_leaving = True
+                if not self._peer_leaving:
+                    self._peer_leaving = True
+                    self._peer_leaves_by = trio.current_time() + LEAVING_S
             case _:
                 raise UnitRefusal(f"{type(unit).__name__.upper()} is out of place")
 
@@ -447,6 +456,8 @@ class PeerConnection:
             with trio.move_on_after(self._settings.probe_interval_s):
                 await self._probe_now.wait()
             self._end_if_silent()
+            if trio.current_time() > self._peer_leaves_by:
+                self.end(f"no end within {LEAVING_S:g} s of the goodbye")
             if self._exchange is not None and (overdue := self._exchange.sender.overdue(trio.current_time())):
                 self.end(overdue)
 

@@ -8,10 +8,12 @@ import trio
 from hyperframe.frame import SettingsFrame
 from trio.testing import MockClock
 
+from daemon.link.connection import LEAVING_S
 from daemon.link.lanes import ClosingKind
 from daemon.link.peers_file import PeerEntry
+from daemon.settings import LinkSettings
 from routing.link.codec import encode
-from routing.link.units import Acknowledge, Goodbye, Hello, Lane
+from routing.link.units import Acknowledge, Goodbye, Hello, Lane, Transfer
 from tests.support.links import MemoryNetwork, TestSite, copy, dialled, puppet, site
 
 GONE = "it has said goodbye, and not come back"
@@ -126,3 +128,26 @@ async def test_a_site_that_stops_has_said_goodbye_and_what_it_has_taken_before_i
         await zeta.until(lambda: zeta.closed is not None)
         assert zeta.closed == "draining"
         assert {Goodbye, Acknowledge} <= {type(unit) for unit in zeta.heard}
+
+
+async def test_a_peer_that_says_goodbye_and_stays_has_its_link_ended(
+    network: MemoryNetwork, mike: TestSite
+) -> None:
+    async with puppet(network, "zeta", "mike") as zeta:
+        await zeta.greet()
+        said_at = trio.current_time()
+        await zeta.say(Lane.CONTROL, encode(Goodbye("draining")))
+        await trio.sleep(LEAVING_S / 2)
+        mike.send("zeta", "weather")
+        await zeta.say(Lane.CONTROL, encode(Goodbye("draining")))
+        await trio.sleep(LEAVING_S / 2 - 1)
+        assert mike.is_up("zeta")
+        await zeta.until(lambda: zeta.closed is not None)
+        assert trio.current_time() < said_at + LEAVING_S + 2 * LinkSettings().probe_interval_s
+        assert zeta.closed == "no end within 60 s of the goodbye"
+        assert not any(isinstance(unit, Transfer) for unit in zeta.heard)
+    assert why_down(mike, "zeta") == zeta.closed
+    async with puppet(network, "zeta", "mike") as again:
+        await again.greet(boot=2)
+        await trio.sleep(2 * LEAVING_S)
+        assert mike.is_up("zeta")

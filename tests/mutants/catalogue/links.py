@@ -243,4 +243,13 @@ MUTATIONS = [
         new="if alone:",
         tests=("tests/daemon/certificates/test_authority.py::test_revocations_by_several_at_once_add_up",),
     ),
+    Mutation(
+        name="a peer that has said goodbye may stay for ever",
+        file="daemon/link/connection.py",
+        old="if trio.current_time() > self._peer_leaves_by:",
+        new="if False:",
+        tests=(
+            "tests/daemon/link/test_endings.py::test_a_peer_that_says_goodbye_and_stays_has_its_link_ended",
+        ),
+    ),
 ]
