@@ -54,8 +54,7 @@ class Hearing:
         try:
             refusal = self._hear(peer, control.kind, control.payload)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Refusal) as error:
-            text = f"{control.kind}: {error}"[:REASON_CHARACTERS_MAX]  # it may quote all that was told
-            refusal = one_line(text)
+            refusal = one_line(f"{control.kind}: {error}", REASON_CHARACTERS_MAX)
             self._refusals.log(peer, f"what {peer} told ({refusal})", "it makes no sense")
         self._door.heard(peer, UnitId(arrived.connection, control.number), refusal)
 

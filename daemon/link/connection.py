@@ -23,7 +23,7 @@ from daemon.link.lanes import LaneData, LaneError, Lanes, PeerClosed
 from daemon.link.transport import LinkTransport, Secured
 from daemon.settings import LinkSettings
 from daemon.system.log import one_line
-from routing.link.codec import UnitRefusal, encode
+from routing.link.codec import REASON_CHARACTERS_MAX, UnitRefusal, encode
 from routing.link.units import (
     Acknowledge,
     Control,
@@ -199,7 +199,7 @@ class PeerConnection:
     def end(self, reason: str, ending: LinkEnding = "other", *, error: bool = False) -> None:
         """Tell the peer why, and close. Only the first reason counts."""
         if self.reason is None:
-            reason = one_line(reason)  # it may quote what the peer sent
+            reason = one_line(reason, REASON_CHARACTERS_MAX)  # it may quote what the peer sent
             self._lanes.close(reason, "error" if error else "linked" if ending == "linked" else "")
             self._scope.deadline = min(self._scope.deadline, trio.current_time() + GOODBYE_S)
             self._finish(reason, ending)

@@ -17,7 +17,7 @@ from daemon.system.log import one_line
 from routing.errors import Refusal
 from routing.frames import decode_message
 from routing.link.agreement import Agreement
-from routing.link.codec import UnitRefusal, encode
+from routing.link.codec import REASON_CHARACTERS_MAX, UnitRefusal, encode
 from routing.link.forgery import forged
 from routing.link.receiver import LinkReceiver
 from routing.link.sender import UNIT_OVERHEAD_BYTES, LinkSender
@@ -157,7 +157,7 @@ class Exchange:
 
     def refuse(self, refusal: UnitRefusal) -> None:
         """Deny a unit that could not be read, if its number is known."""
-        text = one_line(refusal.text)  # it may quote what cannot be sent back
+        text = one_line(refusal.text, REASON_CHARACTERS_MAX)  # it may quote what cannot be sent back
         if refusal.number:
             self.answers_waiting += 1
             self.receiver.refused(refusal.number, text, self._received_us)
@@ -178,7 +178,7 @@ class Exchange:
             message = decode_message(transfer.wire)
             reason = forged(self.peer, transfer.hops, message, transfer.mode)
         except Refusal as refusal:
-            reason = one_line(refusal.text)
+            reason = refusal.text
         if reason is None and message is not None:
             connection = self.receiver.connection
             self._port.transfer_arrived(
@@ -191,7 +191,7 @@ class Exchange:
                 )
             )
             return
-        reason = reason or ""
+        reason = one_line(reason or "", REASON_CHARACTERS_MAX)
         self._port.transfer_refused(self.peer, transfer, message, reason)
         self._complain("sent what was refused", f"a message to {transfer.topic}: {reason}")
         if transfer.number:

@@ -21,9 +21,13 @@ CONTROL_CHARACTERS: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *
 }
 
 
-def one_line(text: str) -> str:
-    """What somebody else may have written, as one line of UTF-8: what no line may hold is escaped."""
-    return text.translate(CONTROL_CHARACTERS).encode(errors="backslashreplace").decode()
+def one_line(text: str, characters_max: int) -> str:
+    """What somebody else may have written, as one line of UTF-8: what no line may hold is escaped.
+
+    It is cut off after so many characters.
+    """
+    shown = text[:characters_max].translate(CONTROL_CHARACTERS)
+    return shown.encode(errors="backslashreplace").decode()[:characters_max]
 
 
 class JournalFormatter(logging.Formatter):

@@ -28,7 +28,7 @@ from daemon.link.peers_file import PeerEntry
 from daemon.settings import LinkSettings
 from routing.frames import decode_message, encode_message
 from routing.link import sender
-from routing.link.codec import encode, encode_control, encode_transfer
+from routing.link.codec import REASON_CHARACTERS_MAX, encode, encode_control, encode_transfer
 from routing.link.sender import CONTROL_ANSWER_S
 from routing.link.units import Acknowledge, Control, Hello, Lane, Probe, Transfer, Welcome
 from tests.support.links import MemoryNetwork, Puppet, TestSite, copy, puppet, site
@@ -173,6 +173,22 @@ async def test_what_a_peer_cannot_have_meant_is_quoted_so_that_it_can_be_sent_lo
     for _ in range(101):
         await zeta.say(Lane.CONTROL, b"SHINY\r\n" + line + b"\r\n\r\n")
     await ended(zeta, f"more than 100 units that make no sense; the last: {shown}")
+
+
+async def test_of_what_is_refused_no_more_is_kept_than_the_peer_can_be_told(
+    autojump_clock: MockClock, alpha: TestSite, zeta: Puppet, caplog: pytest.LogCaptureFixture
+) -> None:
+    line = b"\xff" * 60_000
+    await zeta.say(Lane.BULK, b"TRANSFER 1 topic\r\n" + line + b"\r\n\r\n")
+    await zeta.say_unit(sealed(2, wire=line + b"\r\n\r\n"))
+    told = [reason for _, _, reason in await answers(zeta, 2)]
+    for _ in range(101):
+        await zeta.say(Lane.CONTROL, b"SHINY\r\n" + line + b"\r\n\r\n")
+    await ended(zeta, "more than 100 units that make no sense; the last: ")
+    kept = [reason for _, reason in alpha.broker.refused]
+    assert kept == told[1:]
+    assert {len(reason) for reason in told} == {REASON_CHARACTERS_MAX}
+    assert max(map(len, [*caplog.messages, *alpha.log])) < 2 * REASON_CHARACTERS_MAX
 
 
 async def test_an_oversized_message_is_denied_without_being_held(

@@ -157,7 +157,7 @@ MUTATIONS = [
     Mutation(
         name="what a peer cannot have meant ends its link",
         file="daemon/link/exchange.py",
-        old="text = one_line(refusal.text)",
+        old="text = one_line(refusal.text, REASON_CHARACTERS_MAX)",
         new="text = refusal.text",
         tests=(
             "tests/daemon/link/test_bad_peers.py::test_what_a_peer_cannot_have_meant_is_quoted_so_that_it_can_be_sent_logged_and_recorded",
@@ -250,6 +250,15 @@ MUTATIONS = [
         new="if False:",
         tests=(
             "tests/daemon/link/test_endings.py::test_a_peer_that_says_goodbye_and_stays_has_its_link_ended",
+        ),
+    ),
+    Mutation(
+        name="what a peer is refused for is kept as long as it has written it",
+        file="daemon/system/log.py",
+        old='backslashreplace").decode()[:characters_max]',
+        new='backslashreplace").decode()',
+        tests=(
+            "tests/daemon/link/test_bad_peers.py::test_of_what_is_refused_no_more_is_kept_than_the_peer_can_be_told",
         ),
     ),
 ]
