@@ -142,17 +142,20 @@ class Authority:
 
     def renew(self, server: str, days: int, now: datetime.datetime) -> x509.Certificate:
         """Sign the key of the server's newest certificate again; the old one stays valid until its end."""
-        revoked = self.revoked_serials()
-        newest = max(
-            (one for one in self.issued() if _is_of(one, server) and one.serial_number not in revoked),
-            key=lambda one: one.not_valid_after_utc,
-            default=None,
-        )
-        if newest is None:
-            raise CertificateError(f"{server} has no certificate that could be renewed; issue or sign one")
-        key = newest.public_key()
-        assert isinstance(key, Ed25519PublicKey)
-        return self.issue(server, key, days, now, replace=True)
+        with self._alone():
+            revoked = self.revoked_serials()
+            newest = max(
+                (one for one in self.issued() if _is_of(one, server) and one.serial_number not in revoked),
+                key=lambda one: one.not_valid_after_utc,
+                default=None,
+            )
+            if newest is None:
+                raise CertificateError(
+                    f"{server} has no certificate that could be renewed; issue or sign one"
+                )
+            key = newest.public_key()
+            assert isinstance(key, Ed25519PublicKey)
+            return self._issue(server, key, days, now, replace=True)
 
     def revoke(
         self, server: str, now: datetime.datetime, serial: str | None = None

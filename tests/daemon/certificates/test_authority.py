@@ -1,6 +1,7 @@
 """The authority signs names, refuses a name that another key has, renews and revokes."""
 
 import datetime
+import fcntl
 import stat
 from multiprocessing import get_context
 from pathlib import Path
@@ -151,6 +152,23 @@ def test_revocations_by_several_at_once_add_up(authority: Authority) -> None:
         command.join()
     assert [command.exitcode for command in commands] == [0] * len(servers)
     assert authority.revoked_serials() == serials
+
+
+def test_who_is_revoked_while_another_renews_it_stays_revoked(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issue(authority, "beta")
+    lock = fcntl.flock
+
+    def lock_later(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        authority.revoke("beta", NOW)
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", lock_later)
+    with pytest.raises(CertificateError, match="beta has no certificate that could be renewed"):
+        authority.renew("beta", 397, NOW)
+    assert not list(authority.live("beta", NOW))
 
 
 def test_a_certificate_of_another_authority_is_not_trusted(authority: Authority, tmp_path: Path) -> None:
