@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -132,9 +133,17 @@ class Authority:
         now: datetime.datetime,
         replace: bool = False,
     ) -> x509.Certificate:
-        """Sign a site's request; only its name and key are taken from it."""
-        key = request.public_key()
-        if not request.is_signature_valid:
+        """Sign a site's request; only its name and key are taken from it.
+
+        Raises CertificateError as `issue` does, and for a request that asks for no name, or whose key is of
+        another kind or has not signed it.
+        """
+        try:
+            key = request.public_key()
+            is_signed = request.is_signature_valid
+        except (UnsupportedAlgorithm, ValueError):  # of a kind that nobody reads
+            raise CertificateError("the request's key is not an Ed25519 key") from None
+        if not is_signed:
             raise CertificateError("the request is not signed with its own key")
         if not isinstance(key, Ed25519PublicKey):
             raise CertificateError("the request's key is not an Ed25519 key")

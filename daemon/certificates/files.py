@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -24,6 +25,9 @@ REVOCATION_FILE: Final = "crl.pem"
 
 PEM_BYTES_MAX: Final = 4_194_304
 """A revocation list of 50,000 entries is about 3 MB of PEM; nothing else comes near."""
+
+_UNREADABLE: Final = (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion)
+"""What cryptography raises, as the file has it; TypeError for a key that is encrypted."""
 
 _LIST_END: Final = b"-----END X509 CRL-----"
 
@@ -76,7 +80,7 @@ def load_key(path: Path) -> Ed25519PrivateKey:
     check_private(path)
     try:
         key = serialization.load_pem_private_key(read_pem(path), password=None)
-    except (ValueError, TypeError):  # TypeError: the key is encrypted
+    except _UNREADABLE:
         raise CertificateError(f"{path}: not an unencrypted private key in PEM") from None
     if not isinstance(key, Ed25519PrivateKey):
         raise CertificateError(f"{path}: not an Ed25519 key")
@@ -87,7 +91,7 @@ def load_certificates(path: Path) -> list[x509.Certificate]:
     """All certificates in the file, at least one. Raises CertificateError."""
     try:
         return x509.load_pem_x509_certificates(read_pem(path))
-    except ValueError:
+    except _UNREADABLE:
         raise CertificateError(f"{path}: not a certificate in PEM") from None
 
 
@@ -100,7 +104,7 @@ def load_request(path: Path) -> x509.CertificateSigningRequest:
     """The certificate request in the file. Raises CertificateError."""
     try:
         return x509.load_pem_x509_csr(read_pem(path))
-    except ValueError:
+    except _UNREADABLE:
         raise CertificateError(f"{path}: not a certificate request in PEM") from None
 
 
@@ -109,7 +113,7 @@ def load_revocations(path: Path) -> list[x509.CertificateRevocationList]:
     parts = read_pem(path).split(_LIST_END)[:-1]
     try:
         lists = [x509.load_pem_x509_crl(part + _LIST_END) for part in parts]
-    except ValueError:
+    except _UNREADABLE:
         lists = []
     if not lists:
         raise CertificateError(f"{path}: not a revocation list in PEM")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.files import load_certificates, load_revocations
@@ -90,7 +90,7 @@ class Trust:
 def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
         return False
     return True
 
@@ -98,7 +98,7 @@ def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
 def _signed_list(revocations: x509.CertificateRevocationList, authority: x509.Certificate) -> bool:
     try:
         return revocations.is_signature_valid(authority.public_key())  # type: ignore[arg-type] # any key type
-    except TypeError:
+    except (TypeError, UnsupportedAlgorithm):
         return False
 
 

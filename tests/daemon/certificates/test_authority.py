@@ -1,5 +1,6 @@
 """The authority signs names, refuses a name that another key has, renews and revokes."""
 
+import base64
 import datetime
 import fcntl
 import stat
@@ -13,7 +14,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from daemon.certificates.authority import Authority, make_request, serial_of
 from daemon.certificates.errors import CertificateError
-from daemon.certificates.files import load_key, load_revocations, new_key
+from daemon.certificates.files import (
+    load_certificate,
+    load_key,
+    load_request,
+    load_revocations,
+    new_key,
+    write_private,
+)
 from daemon.certificates.identity import server_name_of
 from daemon.certificates.trust import Trust
 from routing.errors import Refusal
@@ -257,3 +265,52 @@ def test_a_request_with_a_name_that_nobody_reads_names_no_server(name: str) -> N
     request = builder.add_extension(extension, critical=False).sign(Ed25519PrivateKey.generate(), None)
     with pytest.raises(CertificateError, match="no readable server name"):
         server_name_of(x509.load_der_x509_csr(request.public_bytes(serialization.Encoding.DER)))
+
+
+ED25519 = bytes.fromhex("06032b6570")  # the object identifier, as it stands before a key and a signature
+UNKNOWN = bytes.fromhex("06032b657a")
+
+
+def pem(kind: str, der: bytes) -> bytes:
+    return f"-----BEGIN {kind}-----\n{base64.b64encode(der).decode()}\n-----END {kind}-----\n".encode()
+
+
+def test_a_request_whose_key_is_of_a_kind_that_nobody_reads_is_not_signed(
+    authority: Authority, tmp_path: Path
+) -> None:
+    der = make_request("alpha", Ed25519PrivateKey.generate()).public_bytes(serialization.Encoding.DER)
+    path = tmp_path / "site.csr"
+    path.write_bytes(pem("CERTIFICATE REQUEST", der.replace(ED25519, UNKNOWN)))
+    with pytest.raises(CertificateError, match="the request's key is not an Ed25519 key"):
+        authority.sign(load_request(path), 397, NOW)
+
+
+def test_files_of_versions_and_kinds_that_nobody_reads_are_refused_by_name(
+    authority: Authority, tmp_path: Path
+) -> None:
+    key = Ed25519PrivateKey.generate()
+    request = make_request("alpha", key).public_bytes(serialization.Encoding.DER)
+    certificate = issue(authority, "alpha").public_bytes(serialization.Encoding.DER)
+    private = key.private_bytes(
+        serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    first, third, other = (bytes([2, 1, number]) for number in (0, 2, 5))
+    for kind, der, load in (
+        ("CERTIFICATE REQUEST", request.replace(first, other, 1), load_request),
+        ("CERTIFICATE", certificate.replace(third, other, 1), load_certificate),
+        ("PRIVATE KEY", private.replace(ED25519, UNKNOWN), load_key),
+    ):
+        path = tmp_path / "file"
+        write_private(path, pem(kind, der))
+        with pytest.raises(CertificateError, match=f"{path}: not a"):
+            load(path)
+
+
+def test_an_authority_whose_key_is_of_a_kind_that_nobody_reads_is_not_trusted(
+    authority: Authority, tmp_path: Path
+) -> None:
+    der = authority.certificate.public_bytes(serialization.Encoding.DER)
+    path = tmp_path / "ca.pem"
+    path.write_bytes(pem("CERTIFICATE", der.replace(ED25519, UNKNOWN)))
+    with pytest.raises(CertificateError, match="has no list signed by the authority"):
+        Trust.load(path, authority.directory / "crl.pem")
