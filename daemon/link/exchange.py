@@ -94,10 +94,11 @@ class Exchange:
     ) -> None:
         """See `Links.acknowledge`."""
         if connection == self.receiver.connection:
-            self.answers_waiting += len(numbers)
             for number in numbers:
                 self._bytes_in_hand -= self._sizes.pop(number, 0)
+        in_hand = self.receiver.in_hand
         self.receiver.answer(connection, numbers, outcome, reason)
+        self.answers_waiting += in_hand - self.receiver.in_hand
         if self.receiver.has_answers:
             self._wake()
 

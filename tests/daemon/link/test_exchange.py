@@ -6,7 +6,7 @@ from daemon.link.exchange import NOT_IN_FLIGHT_MAX, Exchange
 from routing.link.agreement import agree
 from routing.link.codec import UnitRefusal
 from routing.link.units import Acknowledge, Hello, Lane, Transfer
-from tests.support.links import RecordingBroker
+from tests.support.links import RecordingBroker, copy
 
 
 async def test_room_that_an_unguaranteed_copy_leaves_once_it_is_written_is_told_of() -> None:
@@ -38,3 +38,19 @@ async def test_an_acknowledgement_that_names_what_is_long_answered_is_no_work() 
     assert len(broker.settled) == count
     with pytest.raises(UnitRefusal, match="ACK: names 10002 numbers, where 0 are not acknowledged"):
         acknowledge(1, count)
+
+
+async def test_what_has_been_answered_is_owed_no_other_answer() -> None:
+    broker = RecordingBroker()
+    broker.answers = False
+    exchange = Exchange("beta", window_units=4, window_bytes=1_000, port=broker, wall_us=lambda: 0)
+    beta = Hello(server="beta", boot=1)
+    exchange.connected(beta, agree(Hello(server="alpha", boot=1), beta), 1, lambda: None)
+    for number in (1, 2):
+        exchange.take(copy("beta", "weather", number=number))
+    exchange.answer(1, [1], "accepted", "")
+    exchange.answer(1, [1], "accepted", "")
+    assert exchange.answers_waiting == 1
+    assert exchange.answers()
+    exchange.answer(1, [1], "accepted", "")
+    assert (exchange.answers_waiting, exchange.answers()) == (0, b"")
