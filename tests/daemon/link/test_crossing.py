@@ -146,6 +146,24 @@ async def test_a_broker_that_takes_nothing_holds_the_sender_back_and_loses_nothi
         assert len(beta.broker.copies) == 200
 
 
+async def test_two_sites_that_owe_each_other_all_answers_there_may_be_go_on(
+    autojump_clock: MockClock, network: MemoryNetwork
+) -> None:
+    """Each fills the control lane of the other, and hears no answer before it has read what is in its own."""
+    async with (
+        site(network, "alpha", [dialled("beta")]) as alpha,
+        site(network, "beta", [PeerEntry(name="alpha")]) as beta,
+    ):
+        await alpha.linked(beta)
+        for one, peer in ((alpha, "beta"), (beta, "alpha")):
+            for _ in range(800):
+                one.links.send(peer, Control(kind="interest", payload=b"x" * 4_000), Lane.CONTROL)
+                one.send(peer, "weather")
+        with trio.fail_after(LinkSettings().probe_timeout_s / 2):
+            for one in (alpha, beta):
+                await one.broker.until(lambda one=one: len(one.broker.settled) == 1_600)  # type: ignore[misc] # bound now
+
+
 async def test_a_full_queue_has_no_room_until_something_is_settled(
     autojump_clock: MockClock, network: MemoryNetwork
 ) -> None:
