@@ -20,11 +20,6 @@ GONE = "it has said goodbye, and not come back"
 
 
 @pytest.fixture
-async def network(autojump_clock: MockClock) -> MemoryNetwork:
-    return MemoryNetwork()
-
-
-@pytest.fixture
 async def mike(network: MemoryNetwork) -> AsyncIterator[TestSite]:
     """A site whose peers the tests play: `alpha` decides which connection is the link, `zeta` does not."""
     peers = [PeerEntry(name="alpha"), PeerEntry(name="zeta")]
@@ -50,6 +45,7 @@ def levels(caplog: pytest.LogCaptureFixture, text: str) -> list[int]:
     ],
 )
 async def test_a_peer_has_left_where_it_has_said_goodbye_whatever_its_last_words_are(
+    autojump_clock: MockClock,
     network: MemoryNetwork,
     mike: TestSite,
     caplog: pytest.LogCaptureFixture,
@@ -79,7 +75,7 @@ async def test_a_peer_has_left_where_it_has_said_goodbye_whatever_its_last_words
     ],
 )
 async def test_a_connection_beside_a_link_has_not_failed_in_whatever_words_the_peer_says_so(
-    network: MemoryNetwork, mike: TestSite, words: str, kind: ClosingKind, why: str
+    autojump_clock: MockClock, network: MemoryNetwork, mike: TestSite, words: str, kind: ClosingKind, why: str
 ) -> None:
     async with puppet(network, "alpha", "mike") as alpha:
         await alpha.say(Lane.CONTROL, encode(Hello(server="alpha", boot=1, site="puppet")))
@@ -89,7 +85,9 @@ async def test_a_connection_beside_a_link_has_not_failed_in_whatever_words_the_p
     assert why_down(mike, "alpha") == why
 
 
-async def test_a_site_says_of_a_connection_beside_a_link_that_it_is_one(network: MemoryNetwork) -> None:
+async def test_a_site_says_of_a_connection_beside_a_link_that_it_is_one(
+    autojump_clock: MockClock, network: MemoryNetwork
+) -> None:
     async with (
         site(network, "alpha", [PeerEntry(name="beta")]) as alpha,
         site(network, "beta", [dialled("alpha")], installation="puppet") as beta,
@@ -104,7 +102,7 @@ async def test_a_site_says_of_a_connection_beside_a_link_that_it_is_one(network:
 
 @pytest.mark.parametrize("closes", ["before the goodbye", "after it"])
 async def test_a_site_that_stops_has_said_goodbye_and_what_it_has_taken_before_it_ends_a_link(
-    network: MemoryNetwork, mike: TestSite, closes: str
+    autojump_clock: MockClock, network: MemoryNetwork, mike: TestSite, closes: str
 ) -> None:
     def window(bytes_max: int) -> bytes:
         return SettingsFrame(0, settings={SettingsFrame.INITIAL_WINDOW_SIZE: bytes_max}).serialize()
@@ -131,7 +129,7 @@ async def test_a_site_that_stops_has_said_goodbye_and_what_it_has_taken_before_i
 
 
 async def test_a_peer_that_says_goodbye_and_stays_has_its_link_ended(
-    network: MemoryNetwork, mike: TestSite
+    autojump_clock: MockClock, network: MemoryNetwork, mike: TestSite
 ) -> None:
     async with puppet(network, "zeta", "mike") as zeta:
         await zeta.greet()
