@@ -46,7 +46,7 @@ class Site:
     def configure(self, more: str) -> None:
         front_ends = f'[plugins.smqp]\nenabled = false\n[plugins.echo]\nlisten = ["127.0.0.1:{self.port}"]\n'
         front_ends += f'listen_tls = ["127.0.0.1:{self.tls_port}"]\n'
-        self.config.write_text(self._text.replace("[site]", f"[site]\n{more}") + front_ends)
+        self.config.write_text(self._text.replace("[site]\n", f"[site]\n{more}\n") + front_ends)
 
     def listen_for_peers(self, address: str) -> None:
         now = datetime.now(UTC)
