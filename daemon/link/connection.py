@@ -384,7 +384,7 @@ class PeerConnection:
     @property
     def _owed(self) -> int:
         """Answers that have not been written, and of probes those that are to come."""
-        answers = self._exchange.answers_waiting if self._exchange is not None else 0
+        answers = self._exchange.receiver.answers_waiting if self._exchange is not None else 0
         return answers + self._probes_asked + len(self._unnumbered)
 
     def framing_lost(self, text: str) -> None:

@@ -7,7 +7,7 @@ Nothing here waits. A unit that is bad is denied, logged and counted, and the ne
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import trio
@@ -20,7 +20,7 @@ from routing.link.agreement import Agreement
 from routing.link.codec import REASON_CHARACTERS_MAX, UnitRefusal, encode
 from routing.link.forgery import forged
 from routing.link.receiver import LinkReceiver
-from routing.link.sender import UNIT_OVERHEAD_BYTES, LinkSender
+from routing.link.sender import LinkSender
 from routing.link.units import Acknowledge, Control, Hello, Lane, Transfer, TransferOutcome
 from routing.message import Message
 
@@ -34,11 +34,7 @@ NOT_IN_FLIGHT_MAX: Final = 10_000
 
 
 class Exchange:
-    """Sender and receiver of one peer, and the broker behind them.
-
-    Attributes:
-        answers_waiting: how many units have an answer that has not been taken.
-    """
+    """Sender and receiver of one peer, and the broker behind them."""
 
     def __init__(
         self,
@@ -51,11 +47,7 @@ class Exchange:
     ) -> None:
         self.peer = peer
         self.sender = LinkSender(window_units, window_bytes)
-        self.receiver = LinkReceiver(window_units)
-        self.answers_waiting = 0
-        self._bytes_max = 2 * window_bytes  # as of units: no honest peer comes near
-        self._bytes_in_hand = 0
-        self._sizes: dict[int, int] = {}  # of the copies in hand, by number
+        self.receiver = LinkReceiver(window_units, window_bytes)
         self._wake: Callable[[], None] = _nothing
         self._port = port
         self._wall_us = wall_us
@@ -72,8 +64,6 @@ class Exchange:
         """
         self._wake = wake
         self.sender.connected(agreement.window_units, agreement.window_bytes)
-        self._sizes.clear()
-        self._bytes_in_hand = self.answers_waiting = 0
         return self.receiver.connected(hello.site, hello.boot, connection)
 
     def disconnected(self) -> None:
@@ -89,22 +79,14 @@ class Exchange:
         self._wake()
         return number
 
-    def answer(
-        self, connection: int, numbers: Collection[int], outcome: TransferOutcome, reason: str
-    ) -> None:
+    def answer(self, connection: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str) -> None:
         """See `Links.acknowledge`."""
-        if connection == self.receiver.connection:
-            for number in numbers:
-                self._bytes_in_hand -= self._sizes.pop(number, 0)
-        in_hand = self.receiver.in_hand
         self.receiver.answer(connection, numbers, outcome, reason)
-        self.answers_waiting += in_hand - self.receiver.in_hand
         if self.receiver.has_answers:
             self._wake()
 
     def answers(self) -> bytes:
         """Take the acknowledgements that are due, stamped as leaving now."""
-        self.answers_waiting = 0
         if not self.receiver.has_answers:
             return b""
         return b"".join(encode(ack) for ack in self.receiver.take_answers(self._wall_us()))
@@ -160,20 +142,13 @@ class Exchange:
         """Deny a unit that could not be read, if its number is known."""
         text = one_line(refusal.text, REASON_CHARACTERS_MAX)  # it may quote what cannot be sent back
         if refusal.number:
-            self.answers_waiting += 1
             self.receiver.refused(refusal.number, text, self._received_us)
             self._wake()
         self._complain("sent what was refused", text)
 
     def _take_transfer(self, transfer: Transfer) -> None:
         received_us = self._received_us
-        size = len(transfer.wire) + UNIT_OVERHEAD_BYTES
-        if transfer.number and self._bytes_in_hand and self._bytes_in_hand + size > self._bytes_max:
-            raise UnitRefusal("more bytes than the window allows are not acknowledged")
         self.receiver.arrived(transfer, received_us)
-        if transfer.number:
-            self._sizes[transfer.number] = size
-            self._bytes_in_hand += size
         message: Message | None = None
         try:
             message = decode_message(transfer.wire)

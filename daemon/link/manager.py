@@ -11,7 +11,7 @@ which of two connections is the link: `routing.link.agreement`.
 import itertools
 import logging
 import random
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -156,7 +156,7 @@ class LinkManager:
         return self._peers[peer].exchange.put(unit, lane)
 
     def acknowledge(
-        self, peer: str, connection: int, numbers: Collection[int], outcome: TransferOutcome, reason: str = ""
+        self, peer: str, connection: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
     ) -> None:
         """See `Links`."""
         known = self._peers.get(peer)

@@ -8,7 +8,7 @@ send again. The links repeat nothing: what has no answer when a link goes down t
 one is up the broker sends what its store still owes, with `attempt` as the store knows it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -119,7 +119,7 @@ class Links(Protocol):
         """
 
     def acknowledge(
-        self, peer: str, connection: int, numbers: Collection[int], outcome: TransferOutcome, reason: str = ""
+        self, peer: str, connection: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
     ) -> None:
         """Tell the peer that what the outcome promises is on disk, unless the link is another one by now."""
 

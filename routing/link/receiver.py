@@ -9,7 +9,7 @@ Answers leave as ranges of numbers that came at the same moment and had the same
 from collections.abc import Iterable
 
 from routing.link.codec import RANGES_MAX, UnitRefusal
-from routing.link.units import Acknowledge, Control, Transfer, TransferOutcome
+from routing.link.units import UNIT_OVERHEAD_BYTES, Acknowledge, Control, Transfer, TransferOutcome
 
 _Group = tuple[TransferOutcome, int, str]
 
@@ -19,14 +19,23 @@ class LinkReceiver:
 
     Attributes:
         connection: the number of the one that there is or was last; what different ones number is unrelated.
+        answers_waiting: units whose answer has not been taken.
     """
 
-    def __init__(self, units_max: int) -> None:
-        """`units_max`: units that may be unanswered at a time, transfers and controls each."""
+    def __init__(self, units_max: int, bytes_max: int) -> None:
+        """The window that the peer was told; what is twice of it no honest peer comes near.
+
+        Args:
+            units_max: units that may be unanswered at a time, transfers and controls each.
+            bytes_max: of the transfers among them.
+        """
         self._units_max = units_max
+        self._bytes_max = bytes_max
         self.connection = 0
+        self.answers_waiting = 0
         self._peer: tuple[str, int] | None = None
-        self._in_hand: dict[int, int] = {}  # number -> when it came
+        self._in_hand: dict[int, tuple[int, int]] = {}  # number -> when it came, and the size of a transfer
+        self._bytes_in_hand = 0
         self._answers: dict[_Group, list[int]] = {}
 
     @property
@@ -37,7 +46,7 @@ class LinkReceiver:
     @property
     def has_answers(self) -> bool:
         """Whether `take_answers` would give any."""
-        return bool(self._answers)
+        return self.answers_waiting > 0
 
     def connected(self, site: str, boot: int, connection: int) -> bool:
         """Begin with a connection. Returns whether the peer has restarted, or is another installation.
@@ -49,13 +58,15 @@ class LinkReceiver:
         self._peer = (site, boot)
         self.connection = connection
         self._in_hand.clear()
-        self._answers.clear()
+        self._bytes_in_hand = 0
+        self._take_all()
         return restarted
 
     def arrived(self, unit: Transfer | Control, now_us: int) -> None:
         """Note a unit that the router is to be handed. Raises UnitRefusal where it is not.
 
-        That is where the window is overrun, or where the number names a unit that is in hand already.
+        That is where the window is overrun, in number or in bytes, or where the number names a unit that is
+        in hand already. One transfer alone may be larger than the window: a sender lets one go.
         """
         number = unit.number
         if not number:
@@ -64,11 +75,15 @@ class LinkReceiver:
             raise UnitRefusal(f"the number {number} comes again before it is acknowledged")
         if len(self._in_hand) >= 2 * self._units_max:
             raise UnitRefusal("more units than the window allows are not acknowledged")
-        self._in_hand[number] = now_us
+        size = len(unit.wire) + UNIT_OVERHEAD_BYTES if isinstance(unit, Transfer) else 0
+        if size and self._bytes_in_hand and self._bytes_in_hand + size > 2 * self._bytes_max:
+            raise UnitRefusal("more bytes than the window allows are not acknowledged")
+        self._in_hand[number] = now_us, size
+        self._bytes_in_hand += size
 
     def refused(self, number: int, reason: str, now_us: int) -> None:
         """Deny a unit with this number that could not be read, so that it does not come for ever."""
-        self._answers.setdefault(("denied", now_us, reason), []).append(number)
+        self._answer(("denied", now_us, reason), number)
 
     def answer(
         self, connection: int, numbers: Iterable[int], outcome: TransferOutcome, reason: str = ""
@@ -80,9 +95,15 @@ class LinkReceiver:
         if connection != self.connection:
             return
         for number in numbers:
-            came_us = self._in_hand.pop(number, None)
-            if came_us is not None:
-                self._answers.setdefault((outcome, came_us, reason), []).append(number)
+            came = self._in_hand.pop(number, None)
+            if came is not None:
+                came_us, size = came
+                self._bytes_in_hand -= size
+                self._answer((outcome, came_us, reason), number)
+
+    def _answer(self, group: _Group, number: int) -> None:
+        self._answers.setdefault(group, []).append(number)
+        self.answers_waiting += 1
 
     def take_answers(self, now_us: int) -> list[Acknowledge]:
         """The acknowledgements that are due, stamped as leaving now; each is given once."""
@@ -99,8 +120,12 @@ class LinkReceiver:
                         reason=reason,
                     )
                 )
-        self._answers.clear()
+        self._take_all()
         return acks
+
+    def _take_all(self) -> None:
+        self._answers.clear()
+        self.answers_waiting = 0
 
 
 def _ranges(numbers: list[int]) -> list[tuple[int, int]]:

@@ -18,10 +18,7 @@ from typing import Final
 import msgspec
 
 from routing.link.codec import UnitRefusal, encode_control, encode_transfer
-from routing.link.units import Acknowledge, Control, Lane, Transfer, TransferOutcome
-
-UNIT_OVERHEAD_BYTES: Final = 200
-"""What a unit costs beside its message, so that a window in bytes also bounds empty messages."""
+from routing.link.units import UNIT_OVERHEAD_BYTES, Acknowledge, Control, Lane, Transfer, TransferOutcome
 
 CONTROL_ANSWER_S: Final = 600.0
 """How long a peer may take to acknowledge a control, which it does once its disk has what follows from it.

@@ -1,13 +1,16 @@
 """The units of a link as values. Times that end in `_us` are UTC microseconds by their writer's clock."""
 
 import enum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from routing.message import DeliveryMode
 
 TransferOutcome = Literal["accepted", "depth", "duplicate", "loop", "denied"]
+UNIT_OVERHEAD_BYTES: Final = 200
+"""What a unit costs beside its message, so that a window in bytes also bounds empty messages."""
+
 OUTCOMES: tuple[TransferOutcome, ...] = ("accepted", "depth", "duplicate", "loop", "denied")
 
 

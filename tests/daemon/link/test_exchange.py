@@ -50,7 +50,7 @@ async def test_what_has_been_answered_is_owed_no_other_answer() -> None:
         exchange.take(copy("beta", "weather", number=number))
     exchange.answer(1, [1], "accepted", "")
     exchange.answer(1, [1], "accepted", "")
-    assert exchange.answers_waiting == 1
+    assert exchange.receiver.answers_waiting == 1
     assert exchange.answers()
     exchange.answer(1, [1], "accepted", "")
-    assert (exchange.answers_waiting, exchange.answers()) == (0, b"")
+    assert (exchange.receiver.answers_waiting, exchange.answers()) == (0, b"")

@@ -165,15 +165,15 @@ MUTATIONS = [
     ),
     Mutation(
         name="the window bounds the number of copies, and not their bytes",
-        file="daemon/link/exchange.py",
-        old="            self._bytes_in_hand += size\n",
+        file="routing/link/receiver.py",
+        old="        self._bytes_in_hand += size\n",
         new="",
         tests=("tests/daemon/link/test_bad_peers.py::test_more_bytes_than_the_window_are_refused",),
     ),
     Mutation(
         name="copies that are answered count against the window",
-        file="daemon/link/exchange.py",
-        old="self._bytes_in_hand -= self._sizes.pop(number, 0)",
+        file="routing/link/receiver.py",
+        old="self._bytes_in_hand -= size",
         new="pass",
         tests=(
             "tests/daemon/link/test_bad_peers.py::test_a_copy_that_is_larger_than_the_window_is_taken_where_all_others_are_answered",

@@ -17,7 +17,7 @@ class Ends:
     def __init__(self, window_units: int = 100, window_bytes: int = 1_000_000) -> None:
         self.now = 0.0
         self.sender = LinkSender(1_000, 10_000_000)
-        self.receiver = LinkReceiver(window_units)
+        self.receiver = LinkReceiver(window_units, window_bytes)
         self.window = (window_units, window_bytes)
         self.boot = 1
         self.connect()
@@ -214,7 +214,7 @@ def test_an_answer_that_comes_after_the_connection_was_lost_is_not_sent_on_the_n
 def test_a_number_that_a_peer_says_again_after_a_lost_connection_is_another_unit(
     unit: Transfer | Control,
 ) -> None:
-    receiver = LinkReceiver(units_max=10)
+    receiver = LinkReceiver(units_max=10, bytes_max=10_000)
     receiver.connected("site", 1, 1)
     receiver.arrived(unit, 5)
     earlier = receiver.connection
@@ -228,7 +228,7 @@ def test_a_number_that_a_peer_says_again_after_a_lost_connection_is_another_unit
 
 
 def test_a_number_that_comes_again_before_it_is_acknowledged_is_refused() -> None:
-    receiver = LinkReceiver(units_max=10)
+    receiver = LinkReceiver(units_max=10, bytes_max=10_000)
     receiver.connected("site", 1, 1)
     receiver.arrived(Transfer(topic="weather", wire=b"", number=1), 5)
     with pytest.raises(UnitRefusal, match="the number 1 comes again before it is acknowledged"):
@@ -351,7 +351,7 @@ def test_a_wide_range_costs_no_more_than_what_is_in_flight_and_a_number_never_se
 
 
 def test_a_peer_that_overruns_the_window_is_refused() -> None:
-    receiver = LinkReceiver(units_max=2)
+    receiver = LinkReceiver(units_max=2, bytes_max=10_000)
     receiver.connected("site", 1, 1)
     for number in range(1, 5):
         receiver.arrived(Transfer(topic="a", wire=b"", number=number), 1)
@@ -360,7 +360,7 @@ def test_a_peer_that_overruns_the_window_is_refused() -> None:
 
 
 def test_what_is_in_hand_from_a_lost_connection_takes_nothing_of_the_window() -> None:
-    receiver = LinkReceiver(units_max=1)
+    receiver = LinkReceiver(units_max=1, bytes_max=10_000)
     for connection, first in ((1, 1), (2, 3), (3, 5)):
         receiver.connected("site", 1, connection)
         for number in (first, first + 1):
