@@ -35,7 +35,7 @@ MUTATIONS = [
         new="if False:",
         tests=(
             "tests/routing/link/test_conversation.py::test_an_answer_that_comes_after_the_connection_was_lost_is_not_sent_on_the_next_one",
-            "tests/daemon/link/test_bad_peers.py::test_an_answer_that_is_late_is_none_to_a_peer_that_was_removed_and_added_meanwhile",
+            "tests/daemon/link/bad_peers/test_windows.py::test_an_answer_that_is_late_is_none_to_a_peer_that_was_removed_and_added_meanwhile",
         ),
     ),
     Mutation(
@@ -125,7 +125,7 @@ MUTATIONS = [
         file="routing/link/forgery.py",
         old='if message.account.rpartition("@")[2] != origin:',
         new="if False:",
-        tests=("tests/daemon/link/test_bad_peers.py::test_forged_hops_smuids_and_accounts_are_denied",),
+        tests=("tests/daemon/link/bad_peers/test_units.py::test_forged_hops_smuids_and_accounts_are_denied",),
     ),
     Mutation(
         name="a link keeps the bound on messages with which it began",
@@ -160,7 +160,7 @@ MUTATIONS = [
         old="text = one_line(refusal.text, REASON_CHARACTERS_MAX)",
         new="text = refusal.text",
         tests=(
-            "tests/daemon/link/test_bad_peers.py::test_what_a_peer_cannot_have_meant_is_quoted_so_that_it_can_be_sent_logged_and_recorded",
+            "tests/daemon/link/bad_peers/test_units.py::test_what_a_peer_cannot_have_meant_is_quoted_so_that_it_can_be_sent_logged_and_recorded",
         ),
     ),
     Mutation(
@@ -168,7 +168,7 @@ MUTATIONS = [
         file="routing/link/receiver.py",
         old="        self._bytes_in_hand += size\n",
         new="",
-        tests=("tests/daemon/link/test_bad_peers.py::test_more_bytes_than_the_window_are_refused",),
+        tests=("tests/daemon/link/bad_peers/test_windows.py::test_more_bytes_than_the_window_are_refused",),
     ),
     Mutation(
         name="copies that are answered count against the window",
@@ -176,7 +176,7 @@ MUTATIONS = [
         old="self._bytes_in_hand -= size",
         new="pass",
         tests=(
-            "tests/daemon/link/test_bad_peers.py::test_a_copy_that_is_larger_than_the_window_is_taken_where_all_others_are_answered",
+            "tests/daemon/link/bad_peers/test_windows.py::test_a_copy_that_is_larger_than_the_window_is_taken_where_all_others_are_answered",
         ),
     ),
     Mutation(
@@ -185,7 +185,7 @@ MUTATIONS = [
         old="while self._owed > self._owed_max and",
         new="while False and",
         tests=(
-            "tests/daemon/link/test_bad_peers.py::test_a_peer_that_takes_no_answers_is_read_no_further_until_it_does",
+            "tests/daemon/link/bad_peers/test_windows.py::test_a_peer_that_takes_no_answers_is_read_no_further_until_it_does",
         ),
     ),
     Mutation(
@@ -194,7 +194,7 @@ MUTATIONS = [
         old="        self._answers_taken.set()\n",
         new="",
         tests=(
-            "tests/daemon/link/test_bad_peers.py::test_a_peer_that_takes_no_answers_is_read_no_further_until_it_does",
+            "tests/daemon/link/bad_peers/test_windows.py::test_a_peer_that_takes_no_answers_is_read_no_further_until_it_does",
         ),
     ),
     Mutation(
@@ -258,7 +258,7 @@ MUTATIONS = [
         old='backslashreplace").decode()[:characters_max]',
         new='backslashreplace").decode()',
         tests=(
-            "tests/daemon/link/test_bad_peers.py::test_of_what_is_refused_no_more_is_kept_than_the_peer_can_be_told",
+            "tests/daemon/link/bad_peers/test_units.py::test_of_what_is_refused_no_more_is_kept_than_the_peer_can_be_told",
         ),
     ),
     Mutation(

@@ -370,14 +370,14 @@ MUTATIONS = [
         file="routing/link/sender.py",
         old="        if now - written_at > CONTROL_ANSWER_S:\n",
         new="        if False:\n",
-        tests=("tests/daemon/link/test_bad_peers.py",),
+        tests=("tests/daemon/link/bad_peers/test_windows.py",),
     ),
     Mutation(
         name="any number of controls waits for a peer",
         file="routing/link/sender.py",
         old="        if self._control_bytes > CONTROL_BYTES_MAX:\n",
         new="        if False:\n",
-        tests=("tests/daemon/link/test_bad_peers.py",),
+        tests=("tests/daemon/link/bad_peers/test_windows.py",),
     ),
     Mutation(
         name="each subscription that comes or goes is told by itself, however many",
