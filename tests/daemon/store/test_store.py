@@ -6,132 +6,37 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlite_utils import Database
 
 from daemon.store import schema
-from daemon.store.batch import Batch
-from daemon.store.changes import Surroundings
 from daemon.store.schema import TooNewError
 from daemon.store.store import Store
-from daemon.store.tables import publications
-from daemon.store.tables.seen import SERVERS_MAX
 from routing import decisions as d
 from routing.message import Message
 from routing.options import SubscribeOptions
-from routing.peering.copies import Seen
-from routing.peering.decisions import StoreRemoval, StoreSeen
-from routing.queue import GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED, Entry
+from routing.queue import GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED
 from routing.restore import StoredMark
 from routing.subscription import Subscription, Topic
-
-CLOCK = (0.0, 0.0, "", 0.0)
-
-
-class Noted:
-    """Takes what a store restores, and keeps it to look at."""
-
-    def __init__(self) -> None:
-        self.topics: list[tuple[object, ...]] = []
-        self.annotations: list[tuple[object, ...]] = []
-        self.subscriptions: list[tuple[object, ...]] = []
-        self.publications: list[tuple[object, ...]] = []
-        self.messages: dict[int, tuple[Entry, list[StoredMark]]] = {}
-        self.besides: dict[int, dict[str, object]] = {}
-        self.ended = False
-
-    def topic(self, *values: object) -> None:
-        self.topics.append(values)
-
-    def annotation(self, *values: object) -> None:
-        self.annotations.append(values)
-
-    def subscription(self, *values: object) -> None:
-        self.subscriptions.append(values)
-
-    def publication(self, *values: object) -> None:
-        self.publications.append(values)
-
-    def topic_of(self, name: str) -> Topic:
-        return Topic(name, "a.example")
-
-    def message(self, entry: Entry, marks: list[StoredMark], **besides: object) -> None:
-        self.messages[entry.id] = (entry, marks)
-        self.besides[entry.id] = besides
-
-    def end(self) -> None:
-        self.ended = True
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "smqpd.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[Store]:
-    store = Store(path)
-    yield store
-    store.close()
-
-
-def query(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    """What another program would see."""
-    connection = sqlite3.connect(path)
-    try:
-        with connection:
-            return connection.execute(sql).fetchall()
-    finally:
-        connection.close()
-
-
-def entry(number: int, flags: int = GUARANTEED, deadline: float = math.inf) -> Entry:
-    return Entry(number, Topic("news", "a.example"), 1_000 + number, 3, 5, flags, 1, deadline)
-
-
-def a_batch(now: float = 0.0, stopped_s: float = 0.0) -> Batch:
-    return Batch(Surroundings("a.example", lambda: now, lambda: stopped_s, lambda: 0, {}))
-
-
-def write(store: Store, batch: Batch, record: int = 0) -> None:
-    store.write(batch, record, CLOCK)
-    store.commit()
-
-
-def with_messages(*entries: Entry, message: Message | None = None, receipt_due: int = 0) -> Batch:
-    batch = a_batch()
-    for each in entries:
-        store_message(
-            batch, each, b"wire %d" % each.id, message or Message(account="eva:desk@a"), receipt_due
-        )
-    return batch
-
-
-def store_message(batch: Batch, entry: Entry, wire: bytes, message: Message, receipt_due: int = 0) -> None:
-    batch.begin_message(d.StoreMessage(entry, message, receipt_due), wire)
-
-
-def take(batch: Batch, *decisions: Any) -> Batch:
-    for decision in decisions:
-        batch.handlers[type(decision)](decision)
-    return batch
-
-
-def restored(store: Store, now: float = 0.0) -> Noted:
-    noted = Noted()
-    store.restore_into(noted, now, 600.0)  # type: ignore[arg-type]  # the same methods
-    assert noted.ended
-    return noted
+from tests.support.stored import (
+    a_batch,
+    a_mark,
+    entry,
+    query,
+    restored,
+    store_message,
+    take,
+    with_messages,
+    write_batch,
+)
 
 
 def test_a_message_comes_back_as_it_was_stored(store: Store) -> None:
     flags = GUARANTEED | ONE | STATED | RECEIPT | SEQUENCED
     message = Message(receipt="ONE", sequence=7, account="eva:desk@a", cmuid="c1")
-    write(store, with_messages(entry(9, flags, 12.5), message=message, receipt_due=4))
+    write_batch(store, with_messages(entry(9, flags, 12.5), message=message, receipt_due=4))
     noted = restored(store)
     [(found, marks)] = noted.messages.values()
     assert (found.id, found.topic.name, found.origin, found.priority) == (9, "news", 1_009, 3)
@@ -149,17 +54,17 @@ def test_a_message_comes_back_as_it_was_stored(store: Store) -> None:
 
 
 def test_a_message_without_a_deadline_comes_back_without_one(store: Store) -> None:
-    write(store, with_messages(entry(1)))
+    write_batch(store, with_messages(entry(1)))
     assert restored(store).messages[1][0].deadline == math.inf
 
 
 def test_messages_come_back_in_the_order_of_their_ids_each_with_its_own_marks(store: Store) -> None:
-    write(store, with_messages(*(entry(number) for number in (3, 1, 2))))
+    write_batch(store, with_messages(*(entry(number) for number in (3, 1, 2))))
     batch = a_batch()
     take(batch, d.MarkReceived(1, 50))
     take(batch, d.MarkDone(3, 50, True), d.MarkDone(3, 51, False))
     take(batch, d.MarkReturned(2, 0, 4))
-    write(store, batch)
+    write_batch(store, batch)
     messages = restored(store).messages
     assert list(messages) == [1, 2, 3]
     assert messages[1][1] == [StoredMark(50, True, False, False, 0)]
@@ -168,36 +73,36 @@ def test_messages_come_back_in_the_order_of_their_ids_each_with_its_own_marks(st
 
 
 def test_a_return_undoes_what_was_received_and_keeps_the_count(store: Store) -> None:
-    write(store, with_messages(entry(1), entry(2)))
+    write_batch(store, with_messages(entry(1), entry(2)))
     batch = a_batch()
     take(batch, d.MarkReceived(1, 50), d.MarkReceived(2, 50))
     take(batch, d.MarkReturned(1, 0, 1))
     take(batch, d.MarkReturned(2, 50, 3))
-    write(store, batch)
+    write_batch(store, batch)
     messages = restored(store).messages
     assert [mark.received for mark in messages[1][1]] == [False, False]
     assert messages[2][1] == [StoredMark(50, False, False, False, 3)]
 
 
 def test_what_is_discarded_is_gone_with_its_marks(store: Store, path: Path) -> None:
-    write(store, with_messages(entry(1), entry(2)))
+    write_batch(store, with_messages(entry(1), entry(2)))
     batch = a_batch()
     take(batch, d.MarkReceived(1, 50))
-    write(store, batch)
+    write_batch(store, batch)
     batch = with_messages(entry(3))
     take(batch, d.MarkReturned(3, 0, 1))
     for number in (1, 3):
         batch.end_message(entry(number))
-    write(store, batch)
+    write_batch(store, batch)
     assert list(restored(store).messages) == [2]
     assert query(path, "SELECT * FROM mark") == []
 
 
 def test_a_receipt_that_was_told_is_not_owed_any_more(store: Store) -> None:
-    write(store, with_messages(entry(1, GUARANTEED | RECEIPT), receipt_due=1))
+    write_batch(store, with_messages(entry(1, GUARANTEED | RECEIPT), receipt_due=1))
     batch = a_batch()
     take(batch, d.MarkReceipted(1))
-    write(store, batch)
+    write_batch(store, batch)
     assert restored(store).messages[1][0].flags == GUARANTEED
 
 
@@ -215,36 +120,10 @@ def test_subscriptions_and_topics_come_back_as_they_last_were(store: Store) -> N
     take(batch, d.StoreTopic(topic))
     topic.mode, topic.timeout_s = "ONE", math.inf
     take(batch, d.StoreTopic(topic))
-    write(store, batch)
+    write_batch(store, batch)
     noted = restored(store, now=100.0)
     assert noted.subscriptions == [(9, "news", "ada:desk@a", options, 4, 100.0, None)]
     assert noted.topics == [("news", "ONE", math.inf)]
-
-
-def test_of_each_publisher_no_more_cmuids_are_read_than_it_keeps(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(publications, "CMUIDS_PER_PUBLISHER", 2)
-    batch = a_batch(100.0)
-    for number in range(1, 5):
-        for publisher in ("eva", "fay")[: 5 - number]:
-            take(batch, d.StorePublication(publisher, f"c{number}", f"a/0123456789ab-1-{number}"))
-    write(store, batch)
-    known = [(publisher, cmuid) for publisher, cmuid, *_ in restored(store).publications]
-    assert known == [("eva", "c4"), ("fay", "c3"), ("eva", "c3"), ("fay", "c2")]
-
-
-def test_cmuids_come_back_for_as_long_as_the_window(store: Store) -> None:
-    first, second = ("eva", "c1", "a/0123456789ab-1-1", 100.0), ("eva", "c2", "a/0123456789ab-1-2", 500.0)
-    for *publication, at in (first, second):
-        write(store, take(a_batch(at), d.StorePublication(*publication)))
-    assert restored(store, now=0.0).publications == [second, first]
-    store.site.clock = (900.0, 0.0, "", 0.0)
-    assert restored(store, now=900.0).publications == [second]
-    batch = a_batch()
-    batch.forget(publications_until=300.0, removals_from=0.0)
-    write(store, batch)
-    assert restored(store, now=0.0).publications == [second]
 
 
 def test_marks_of_subscriptions_that_have_ended_go_at_the_next_start_but_for_owed_receipts(
@@ -254,7 +133,7 @@ def test_marks_of_subscriptions_that_have_ended_go_at_the_next_start_but_for_owe
     owed = with_messages(entry(1), entry(2, GUARANTEED | RECEIPT), receipt_due=2)
     take(owed, d.MarkDone(1, 50, True), d.MarkDone(2, 50, True))
     take(owed, d.MarkReturned(1, 0, 3))
-    write(store, owed)
+    write_batch(store, owed)
     store.close()
     store = Store(path)
     messages = restored(store).messages
@@ -265,11 +144,11 @@ def test_marks_of_subscriptions_that_have_ended_go_at_the_next_start_but_for_owe
 
 def test_what_was_not_committed_did_not_happen(path: Path) -> None:
     store = Store(path)
-    store.write(with_messages(entry(1)), 1, CLOCK)
+    store.write(with_messages(entry(1)), 1, a_mark())
     store.roll_back()
     store.roll_back()
-    write(store, with_messages(entry(2)), 2)
-    store.write(with_messages(entry(3)), 3, CLOCK)
+    write_batch(store, with_messages(entry(2)), 2)
+    store.write(with_messages(entry(3)), 3, a_mark())
     store.close()
     store = Store(path)
     assert list(restored(store).messages) == [2]
@@ -302,7 +181,7 @@ def test_each_start_has_a_greater_boot_number_also_after_a_kill(path: Path) -> N
 
 
 def test_only_its_owner_may_read_it(store: Store, path: Path) -> None:
-    write(store, with_messages(entry(1)))
+    write_batch(store, with_messages(entry(1)))
     assert {file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {0o600}
     assert {file.stat().st_uid for file in path.parent.iterdir()} == {os.getuid()}
 
@@ -357,12 +236,12 @@ def test_what_is_discarded_makes_room_for_others(store: Store, path: Path) -> No
         batch = a_batch()
         for number in range(first, first + 500):
             store_message(batch, entry(number), bytes(4_000), Message())
-        write(store, batch)
+        write_batch(store, batch)
         batch = a_batch()
         for number in range(first, first + 500):
             batch.end_message(entry(number))
         batch.forget(publications_until=0.0, removals_from=0.0)
-        write(store, batch)
+        write_batch(store, batch)
         store.checkpoint()
         assert store.empty_wal()
         assert store.wal_bytes() == 0
@@ -378,14 +257,14 @@ def test_what_is_discarded_makes_room_for_others(store: Store, path: Path) -> No
 def test_while_a_backup_reads_the_write_ahead_log_is_not_emptied_and_takes_more(
     store: Store, path: Path
 ) -> None:
-    write(store, with_messages(entry(1)))
+    write_batch(store, with_messages(entry(1)))
     backup = sqlite3.connect(path, isolation_level=None)
     backup.execute("BEGIN")
     assert backup.execute("SELECT count(*) FROM message").fetchone() == (1,)
-    write(store, with_messages(entry(2)))
+    write_batch(store, with_messages(entry(2)))
     store.checkpoint()
     assert not store.empty_wal()
-    write(store, with_messages(entry(3)))
+    write_batch(store, with_messages(entry(3)))
     assert backup.execute("SELECT count(*) FROM message").fetchone() == (1,)
     backup.close()
     store.checkpoint()
@@ -394,26 +273,26 @@ def test_while_a_backup_reads_the_write_ahead_log_is_not_emptied_and_takes_more(
 
 
 def test_the_write_ahead_log_keeps_its_length_and_is_written_over(store: Store, path: Path) -> None:
-    write(store, with_messages(*map(entry, range(1, 200))))
+    write_batch(store, with_messages(*map(entry, range(1, 200))))
     length = store.wal_bytes()
     store.checkpoint()
     assert store.move_rest()
     assert store.logged_bytes == 0
-    write(store, with_messages(entry(200)))
+    write_batch(store, with_messages(entry(200)))
     assert 0 < store.logged_bytes < length == store.wal_bytes()
     assert list(restored(Store(path)).messages) == list(range(1, 201))
 
 
 def test_what_a_backup_still_reads_is_not_written_over(store: Store, path: Path) -> None:
-    write(store, with_messages(entry(1)))
+    write_batch(store, with_messages(entry(1)))
     backup = sqlite3.connect(path, isolation_level=None)
     backup.execute("BEGIN")
     assert backup.execute("SELECT count(*) FROM message").fetchone() == (1,)
-    write(store, with_messages(entry(2)))
+    write_batch(store, with_messages(entry(2)))
     store.checkpoint()
     assert not store.move_rest()
     assert store.logged_bytes > 0
-    write(store, with_messages(entry(3)))
+    write_batch(store, with_messages(entry(3)))
     assert backup.execute("SELECT count(*) FROM message").fetchone() == (1,)
     backup.close()
     assert store.move_rest()
@@ -423,104 +302,10 @@ def test_what_a_backup_still_reads_is_not_written_over(store: Store, path: Path)
 def test_the_size_of_the_store_is_at_most_some_messages_old(store: Store) -> None:
     empty = store.size_bytes
     for number in range(1, 100):
-        write(store, with_messages(entry(number)))
+        write_batch(store, with_messages(entry(number)))
     assert store.size_bytes > empty
     before = store.size_bytes
     batch = a_batch()
     store_message(batch, entry(100), bytes(1_000_000), Message())
-    write(store, batch)
+    write_batch(store, batch)
     assert store.size_bytes > before + 900_000
-
-
-def test_where_many_copies_come_their_smuids_are_forgotten_as_fast(store: Store, path: Path) -> None:
-    for second in range(100):
-        batch = a_batch(second)
-        for number in range(1_000):
-            take(batch, StoreSeen(f"b/{second}-{number}", Seen(1, 0, 1, until=second + 5.0)))
-        write(store, batch)
-    [(rows,)] = query(path, "SELECT count(*) FROM seen")
-    assert rows <= 8_000
-
-
-def test_removals_are_forgotten_with_those_that_the_router_has_forgotten(store: Store, path: Path) -> None:
-    for at in range(10):
-        write(store, take(a_batch(float(at)), StoreRemoval(f"b/{at}", "news")))
-    batch = a_batch(10.0)
-    batch.forget(publications_until=0.0, removals_from=7.0)
-    write(store, batch)
-    assert query(path, "SELECT count(*) FROM removal") == [(3,)]
-
-
-def remember(store: Store, *smuids: str) -> None:
-    write(store, take(a_batch(), *(StoreSeen(each, Seen(1, 0, 1, until=1e9)) for each in smuids)))
-
-
-def known(store: Store, *smuids: str) -> list[bool]:
-    return [store.recall(each) is not None for each in smuids]
-
-
-def test_smuids_are_recalled_in_whatever_order_they_come(store: Store, path: Path) -> None:
-    old, early, late, last = (f"b.example/{birth:012x}-1-{birth:x}" for birth in (1, 2, 3, 4))
-    remember(store, old)
-    assert known(store, old, early, late) == [True, False, False]
-    remember(store, late)
-    assert known(store, old, early, late, last) == [True, False, True, False]
-    remember(store, early)
-    assert known(store, old, early, late, last) == [True, True, True, False]
-    again = Store(path)
-    assert known(again, last, late, early, old) == [False, True, True, True]
-    again.close()
-
-
-def test_with_a_smuid_it_is_recalled_what_was_counted_of_it(store: Store, path: Path) -> None:
-    smuid, counted = "b.example/000000000001-1-1", Seen(1, 0, 1, until=1e9, due=3, have=2)
-    remember(store, smuid)
-    write(store, take(a_batch(), StoreSeen(smuid, counted)))
-    assert Store(path).recall(smuid) == counted
-
-
-@pytest.mark.parametrize("stops", [[10_800.0], [3_000.0, 7_800.0]], ids=["one", "two"])
-def test_what_has_been_here_is_remembered_whatever_the_clock_says_of_a_stop(
-    path: Path, stops: list[float]
-) -> None:
-    """A machine starts with a clock that is hours ahead; the peer that may send it again waited a minute."""
-    smuid, now = "b.example/000000000001-1-1", 100.0
-    store = Store(path)
-    store.write(take(a_batch(now), StoreSeen(smuid, Seen(1, 0, 1, until=200.0))), 0, (now, 0.0, "", 0.0))
-    store.commit()
-    store.close()
-    for stop in stops:
-        store, now = Store(path), now + stop
-        restored(store, now)
-        forget(store, now)
-        assert store.recall(smuid) == Seen(1, 0, 1, until=now + 100.0)
-        store.close()
-    store = Store(path)
-    restored(store, now)
-    forget(store, now + 101.0)
-    assert store.recall(smuid) is None
-
-
-def forget(store: Store, now: float) -> None:
-    batch = a_batch(now, store.stopped_s)
-    batch.forget(publications_until=0.0, removals_from=0.0)
-    store.write(batch, 0, (now, 0.0, "", 0.0))
-    store.commit()
-
-
-def test_what_is_recalled_of_one_server_says_nothing_of_another(store: Store) -> None:
-    smuids = [
-        f"{server}/00000000000{birth}-1-1" for birth in (1, 2) for server in ("b", "b.a", "b0", "a", "ba")
-    ]
-    assert known(store, *smuids) == [False] * len(smuids)
-    for count in range(1, len(smuids) + 1):
-        remember(store, smuids[count - 1])
-        assert known(store, *smuids) == [True] * count + [False] * (len(smuids) - count)
-
-
-def test_of_more_servers_than_are_kept_in_memory_each_smuid_is_looked_up(store: Store) -> None:
-    smuids = [f"s{number}/000000000001-1-1" for number in range(SERVERS_MAX + 2)]
-    assert not any(known(store, *smuids))
-    remember(store, *smuids)
-    assert all(known(store, *smuids))
-    assert not any(known(store, *(f"{each}1" for each in smuids)))

@@ -1,11 +1,8 @@
 """When the write-ahead log is moved into the store, and what becomes of its file."""
 
 import math
-from collections.abc import Iterator
-from pathlib import Path
 from typing import cast
 
-import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -74,13 +71,6 @@ class FillingStore:
 def log_of(store: Store | FillingStore, disk: Disk) -> tuple[WriteAheadLog, DiskRoom]:
     room = DiskRoom(cast(Reserve, disk))
     return WriteAheadLog(cast(Store, store), room, trio.Lock(), lambda: None), room
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(tmp_path / "smqpd.db")
-    yield store
-    store.close()
 
 
 def publish(store: Store, first: int, count: int, size: int) -> None:

@@ -113,7 +113,7 @@ MUTATIONS: Final = [
         old="self._put.append(",
         new="list().append(",
         tests=(
-            "tests/daemon/store/test_store.py::test_removals_are_forgotten_with_those_that_the_router_has_forgotten",
+            "tests/daemon/store/test_memory.py::test_removals_are_forgotten_with_those_that_the_router_has_forgotten",
         ),
         seed=14,
     ),

@@ -10,7 +10,7 @@ MUTATIONS = [
         file="daemon/store/store.py",
         old="        self._recollection.note(batch.seen)\n",
         new="",
-        tests=("tests/daemon/store/test_store.py::test_smuids_are_recalled_in_whatever_order_they_come",),
+        tests=("tests/daemon/store/test_memory.py::test_smuids_are_recalled_in_whatever_order_they_come",),
     ),
     Mutation(
         name="a processor that is busy passes for a disk that stalls",
@@ -77,7 +77,7 @@ MUTATIONS = [
         old="self._now() - self._stopped_s()",
         new="self._now()",
         tests=(
-            "tests/daemon/store/test_store.py::"
+            "tests/daemon/store/test_memory.py::"
             "test_what_has_been_here_is_remembered_whatever_the_clock_says_of_a_stop",
         ),
     ),
