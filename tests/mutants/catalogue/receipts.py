@@ -127,7 +127,7 @@ MUTATIONS = [
         old="if site in receipt.asked and not _has_said_all(receipt, site):",
         new="if True:",
         tests=(
-            "tests/routing/federation/test_counting.py::test_what_is_told_of_others_than_were_asked_counts_for_nobody",
+            "tests/routing/federation/test_counting_distrusted.py::test_what_is_told_of_others_than_were_asked_counts_for_nobody",
         ),
     ),
     Mutation(
@@ -192,7 +192,7 @@ MUTATIONS = [
         old="if parse_smuid(smuid).server == asked.hops[0]",
         new="if True",
         tests=(
-            "tests/routing/federation/test_counting.py::test_of_a_message_that_another_has_published_a_site_is_told_nothing",
+            "tests/routing/federation/test_counting_distrusted.py::test_of_a_message_that_another_has_published_a_site_is_told_nothing",
         ),
     ),
     Mutation(
