@@ -1,4 +1,4 @@
-"""What peers ask and tell of counts that they should not, or too often; sites and links as in test_counting."""
+"""What peers ask and tell of counts that they should not, or too often; sites as in `test_counting`."""
 
 import pytest
 
