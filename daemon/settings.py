@@ -194,7 +194,10 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 86_400.0
     dedupe_window_s: Annotated[
-        float, seconds("How long a Cmuid is remembered, so that publishing it again changes nothing.", 1.0)
+        float,
+        seconds(
+            "How long a Cmuid is remembered, while the site runs: publishing it again changes nothing.", 1.0
+        ),
     ] = 600.0
     subscription_unused_s: Annotated[
         float,
