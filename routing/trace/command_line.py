@@ -194,12 +194,15 @@ def _has_logs(path: str) -> bool:
 
 
 def _refuse_to_go_round(directory: str, name: str) -> None:
-    """Fail where a link leads back to its directory, or to one that this is in: Spark would go on and on."""
-    link = os.path.join(directory, name)
-    if not os.path.islink(link):
+    """Fail where a link leads back to where it was reached from: Spark would go on and on.
+
+    That is a directory, be it a link itself, on the way to it, or what that is in.
+    """
+    link = Path(directory, name)
+    if not link.is_symlink():
         return
     target = os.path.realpath(link)
-    if os.path.commonpath([target, os.path.realpath(directory)]) == target:
+    if any(os.path.commonpath([target, os.path.realpath(passed)]) == target for passed in link.parents):
         fail(f"{link} cannot be read: it leads back to {target}")
 
 

@@ -270,6 +270,16 @@ def test_tables_without_a_name_are_not_made_at_the_root_of_the_machine(
     assert "it names no directory" in done.stderr
 
 
+def test_two_directories_with_links_into_each_other_end_the_search_for_logs(tmp_path: Path) -> None:
+    for one, other in (("alpha", "beta"), ("beta", "alpha")):
+        (tmp_path / one).mkdir()
+        for name in ("again", "once-more"):
+            (tmp_path / one / name).symlink_to(f"../{other}")
+    done = CliRunner().invoke(app, ["run", str(tmp_path / "alpha"), "--out", str(tmp_path / "tables")])
+    assert done.exit_code == 1
+    assert f"cannot be read: it leads back to {tmp_path / 'alpha'}\n" in done.stderr
+
+
 def test_a_link_that_leads_back_to_where_it_is_ends_the_search_for_logs(tmp_path: Path) -> None:
     (tmp_path / "sites" / "alpha").mkdir(parents=True)
     for name in ("again", "once-more"):
