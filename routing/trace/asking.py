@@ -2,17 +2,15 @@
 
 import contextlib
 import json
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from routing.hop_words import SMUID_IN_LOGS
-from routing.names import birth_ms
+from routing.trace.births import birthday
 from routing.trace.command_line import Day, Json, Limit, Out, check_word, fail, spark
 from routing.trace.journal import jsonable
 from routing.trace.show import console, milliseconds, moment, route_tree, table
@@ -67,7 +65,7 @@ def route(
     """
     check_word("--format", form, ("text", "json", "otlp"))
     # The Smuid begins with the time of birth, so only that day is read.
-    near = _birthday(smuid)
+    near = birthday(smuid)
     if near is None:
         fail(f"{smuid} is no Smuid; it is written server/time-boot-counter", 2)
     with spark(out) as session:
@@ -94,16 +92,6 @@ def route(
         rows = ((one.server, one.state, one.sentence) for one in proven)
         console().print(table("proven", ("server", "copy", "by its records"), rows))
         _print_deliveries(proven)
-
-
-def _birthday(smuid: str) -> str | None:
-    """The UTC day of birth; None where it can be the id of no message in any table."""
-    if re.fullmatch(SMUID_IN_LOGS, smuid) is None:
-        return None
-    try:
-        return datetime.fromtimestamp(birth_ms(smuid) / 1000, UTC).date().isoformat()
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def _print_deliveries(proven: "list[Proof]") -> None:

@@ -1,17 +1,16 @@
 """The routes of the worst messages, as the page has them: the tree, and what is proven of each copy."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from routing.names import birth_ms
 from routing.trace import tables
 from routing.trace.anomalies import by_gravity
+from routing.trace.births import birthdays
 from routing.trace.journal import left_open, outline
 from routing.trace.proof import MessageRecords, hop_records, proofs
 
@@ -58,17 +57,11 @@ def worst_routes(
 def _records(session: SparkSession, out: str, smuids: list[str]) -> Iterator[tuple[str, MessageRecords]]:
     """Of each message that has any, what the table of records has of it, by Smuid."""
     records = tables.read(session, out, "records").where(
-        f.col("day").isin(born_on(smuids)) & f.col("smuid").isin(smuids)
+        f.col("day").isin(birthdays(smuids)) & f.col("smuid").isin(smuids)
     )
     rows = (row.asDict(recursive=True) for row in records.drop("day").orderBy("smuid").toLocalIterator())
     for smuid, of_it in groupby(rows, lambda row: str(row["smuid"])):
         yield smuid, hop_records(of_it)
-
-
-def born_on(smuids: Iterable[str]) -> list[str]:
-    """The UTC days on which these messages, of a table, were born."""
-    born = {datetime.fromtimestamp(birth_ms(smuid) / 1000, UTC).date() for smuid in smuids}
-    return sorted(day.isoformat() for day in born)
 
 
 def shown(

@@ -13,6 +13,7 @@ import trio
 from typer.testing import CliRunner
 
 from routing.trace import command_line
+from routing.trace.births import birthday, birthdays
 from routing.trace.command import app
 from tests.support.process import PRETENCES, ROOT, inherited
 from tests.support.traced import TracedLogs
@@ -312,14 +313,12 @@ def test_more_faults_than_there_are_links_make_all_of_them_bad(tmp_path: Path) -
 
 
 def test_what_logs_call_a_message_is_the_name_of_one_that_is_asked_for() -> None:
-    from routing.trace import asking, worst
-
     strange = "NOBODY's_server:-1/019aa5d72900-1-1"
-    assert worst.born_on([strange, "alpha.example/019aa5d72900-1-2"]) == ["2025-11-21"]
-    assert asking._birthday(strange) == "2025-11-21"
+    assert birthdays([strange, "alpha.example/019aa5d72900-1-2", "alpha"]) == ["2025-11-21"]
+    assert birthday(strange) == "2025-11-21"
     for no_smuid in ("", "alpha", "alpha/", "alpha.example/019aa5d7290-1-1", "a b/019aa5d72900-1-1"):
-        assert asking._birthday(no_smuid) is None
-    assert asking._birthday("alpha.example/ffffffffffff-1-1") is None
+        assert birthday(no_smuid) is None
+    assert birthday("alpha.example/ffffffffffff-1-1") is None
 
 
 def test_sites_that_are_too_many_for_a_map_stand_on_a_circle() -> None:
