@@ -88,11 +88,17 @@ def load_key(path: Path) -> Ed25519PrivateKey:
 
 
 def load_certificates(path: Path) -> list[x509.Certificate]:
-    """All certificates in the file, at least one. Raises CertificateError."""
+    """All certificates in the file, at least one. Raises CertificateError.
+
+    Their names can be read; of the extensions and the key nothing is known yet.
+    """
     try:
-        return x509.load_pem_x509_certificates(read_pem(path))
+        found = x509.load_pem_x509_certificates(read_pem(path))
+        for one in found:  # the names are parsed only when they are asked for
+            _ = one.subject, one.issuer
     except _UNREADABLE:
         raise CertificateError(f"{path}: not a certificate in PEM") from None
+    return found
 
 
 def load_certificate(path: Path) -> x509.Certificate:

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from daemon.certificates.authority import (
@@ -226,9 +227,6 @@ def _facts(certificate: x509.Certificate, state: str = "") -> dict[str, Any]:
     now = _now()
     if not state:
         state = "expired" if certificate.not_valid_after_utc < now else "valid"
-    key = certificate.public_key().public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
     try:
         name = server_name_of(certificate)
     except CertificateError:
@@ -241,8 +239,18 @@ def _facts(certificate: x509.Certificate, state: str = "") -> dict[str, Any]:
         "days_left": (certificate.not_valid_after_utc - now).days,
         "serial": serial_of(certificate),
         "issuer": certificate.issuer.rfc4514_string(),
-        "key_sha256": hashlib.sha256(key).hexdigest(),
+        "key_sha256": _key_sha256(certificate),
     }
+
+
+def _key_sha256(certificate: x509.Certificate) -> str | None:
+    """None for a key of a kind that cannot be read here."""
+    try:
+        key = certificate.public_key()
+    except (UnsupportedAlgorithm, ValueError):
+        return None
+    encoded = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(encoded).hexdigest()
 
 
 def _deliver(authority: Authority, certificate: x509.Certificate, directory: Path) -> None:

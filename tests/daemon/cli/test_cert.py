@@ -1,16 +1,25 @@
 """`smqpd cert`, as an operator uses it."""
 
+import datetime
 import json
+import ssl
 import stat
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 from typer.testing import CliRunner, Result
 
 from daemon.certificates.files import load_certificate, load_key
 from daemon.certificates.identity import server_name_of
 from daemon.cli.cert import app
 from daemon.terminal.failure import USAGE, Failure
+
+ED25519 = b"\x06\x03\x2b\x65\x70"
+UNKNOWN_KIND = b"\x06\x03\x2b\x65\x7f"
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +41,18 @@ def refused(*arguments: str) -> str:
     result = cert(*arguments)
     assert isinstance(result.exception, Failure)
     return str(result.exception)
+
+
+def _write_certificate(path: Path, of_name: bytes = b"strange", of_key: bytes = ED25519) -> None:
+    """One that nobody's authority has signed, with these bytes for its common name and its kind of key."""
+    key = Ed25519PrivateKey.generate()
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "strange")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 5, now, now + datetime.timedelta(days=3))
+    signed = made.sign(key, None)
+    kind = b"\x30\x05" + ED25519 + b"\x03\x21"
+    data = signed.public_bytes(Encoding.DER).replace(kind, kind.replace(ED25519, of_key))
+    path.write_text(ssl.DER_cert_to_PEM_cert(data.replace(b"strange", of_name)))
 
 
 def test_issuing_gives_all_files_that_a_site_needs(tmp_path: Path) -> None:
@@ -106,6 +127,17 @@ def test_the_table_for_people_names_server_and_state() -> None:
     result = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["show", "alpha"])
     assert "alpha" in result.stdout
     assert "valid" in result.stdout
+
+
+def test_a_certificate_with_a_key_of_an_unknown_kind_is_shown() -> None:
+    _write_certificate(Path("strange.pem"), of_key=UNKNOWN_KIND)
+    [shown] = json.loads(done("show", "strange.pem", "--json").stdout)
+    assert (shown["name"], shown["state"], shown["key_sha256"]) == ("CN=strange", "valid", None)
+
+
+def test_a_certificate_whose_name_cannot_be_read_is_refused() -> None:
+    _write_certificate(Path("strange.pem"), of_name=b"\xff\xfe\xfd\xfc\xfb\xfa\xf9")
+    assert refused("show", "strange.pem") == "strange.pem: not a certificate in PEM"
 
 
 def test_the_authority_key_is_refused_when_others_can_read_it() -> None:
