@@ -13,6 +13,9 @@ from daemon.terminal.figures import bytes_shown, duration_shown, exactly, rate_s
 
 HERE: Final = Path(__file__).parent
 HEX_BYTES: Final = 1_024
+JSON_GROWTH_MAX: Final = 4
+"""JSON that grows to more than so many times its length as it is indented is shown as it came: what is nested
+deeply grows to a thousand times."""
 
 
 @cache
@@ -70,13 +73,28 @@ def body(section: Browsed) -> tuple[str, str]:
             return "hex", hexdump(shown[:HEX_BYTES])
         text = shown[: error.start].decode()
     if "json" in section.content_type.lower() and whole:
-        try:
-            return "json", json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-        except (ValueError, RecursionError):
-            pass
+        indented = _indented(text)
+        if indented is not None:
+            return "json", indented
     if any(ord(each) < 32 and each not in "\t\r\n" for each in text):
         return "hex", hexdump(shown[:HEX_BYTES])
     return "text", text
+
+
+def _indented(text: str) -> str | None:
+    """None for what is no JSON, cannot be encoded, or grows too much."""
+    room = JSON_GROWTH_MAX * len(text) + HEX_BYTES
+    parts: list[str] = []
+    try:
+        for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(text)):
+            part.encode()  # an escape may stand for half a character
+            room -= len(part)
+            if room < 0:
+                return None
+            parts.append(part)
+    except (ValueError, RecursionError):
+        return None
+    return "".join(parts)
 
 
 def hexdump(data: bytes) -> str:
