@@ -197,8 +197,16 @@ def check_origin(request: Any) -> None:
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise NotAllowed("this was sent by a page of another site")
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != request.headers["host"].lower():
+    if origin is not None and _host_of(origin) != request.headers["host"].lower():
         raise NotAllowed("this was sent by a page of another site")
+
+
+def _host_of(origin: str) -> str | None:
+    """None where it is no address."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _secure(request: Any) -> str:

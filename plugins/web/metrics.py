@@ -5,7 +5,7 @@ to which the most comes, so that the page stays small. Sums of all topics are th
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -94,12 +94,12 @@ class Exposition:
 
     async def expose(self, accept: str) -> tuple[bytes, str]:
         """All of it in the format that `accept` prefers, and the name of that."""
+        encode, content_type = _encoder(accept)
         operations = self._site.operations
         overview = await operations.overview()
         sample = Sample(
             overview, await operations.links(), await self._topics(overview.topics), self._site.metrics
         )
-        encode, content_type = choose_encoder(accept)
         data: bytes = await trio.to_thread.run_sync(encode, _Families(families(sample)))
         return data, content_type
 
@@ -117,6 +117,16 @@ class Exposition:
             self._busiest_until = trio.current_time() + BUSIEST_S
         there = [await operations.topic(name) for name in self._busiest]
         return [topic.summary for topic in there if topic is not None]
+
+
+def _encoder(accept: str) -> tuple[Callable[[Any], bytes], str]:
+    """What writes the format that is preferred, and its name; the older text for a version that is none."""
+    chosen: tuple[Callable[[Any], bytes], str]
+    try:
+        chosen = choose_encoder(accept.replace('"', ""))
+    except TypeError:  # words and numbers were compared
+        chosen = choose_encoder("")
+    return chosen
 
 
 class _Families:

@@ -62,6 +62,7 @@ class TestCsrf:
         [
             {"origin": "https://evil.example"},
             {"origin": "null"},
+            {"origin": "http://["},
             {"origin": "http://127.0.0.1:7781"},
             {"sec-fetch-site": "cross-site"},
             {"sec-fetch-site": "same-site"},
@@ -77,6 +78,7 @@ class TestCsrf:
         assert answer.status == 403
         assert answer.cookies == []
         assert await held(site, "jobs") == 1
+        assert site.broker.mishaps.count == 0
 
     @pytest.mark.parametrize("path", ["/topic/purge?name=jobs", "/api/topic/purge?name=jobs"])
     async def test_an_address_alone_changes_nothing(

@@ -92,6 +92,22 @@ async def test_who_asks_for_the_older_text_gets_it(browser: WebBrowser) -> None:
     assert "smqpd_held 0.0\n" in answer.text
 
 
+@pytest.mark.parametrize(
+    ("accept", "given"),
+    [
+        ('application/openmetrics-text;version="1.0.0"', "application/openmetrics-text; version=1.0.0"),
+        ("application/openmetrics-text;version=new", "text/plain; version=0.0.4"),
+        ("text/plain;version=new,*/*", "text/plain; version=0.0.4"),
+    ],
+)
+async def test_a_version_may_be_quoted_and_one_that_is_none_gets_the_older_text(
+    site: BrokerSite, browser: WebBrowser, accept: str, given: str
+) -> None:
+    answer = await browser.get("/metrics", accept=accept)
+    assert (answer.status, answer.headers["content-type"].startswith(given)) == (200, True)
+    assert site.broker.mishaps.count == 0
+
+
 async def test_of_many_topics_those_that_matter_are_told(site: BrokerSite, browser: WebBrowser) -> None:
     await publish(site, *(f"topic{number:02}" for number in range(20)), "large", "large", "larger", "larger")
     told = await values(browser, "smqpd_topic_held")
