@@ -14,18 +14,20 @@ import base64
 import hashlib
 import hmac
 import secrets
-import time
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import msgspec
+import trio
 
 from daemon.frontend import Identity, Operating, Site
 from plugins.web.settings import WebSettings
 from routing.errors import Refusal
 
 RENEWED_S: Final = 60.0
-"""A cookie is made anew with a request that comes so long after it was made."""
+RENEWED_PART: Final = 0.1
+"""A cookie is made anew with a request that comes so long after it was made, or after such a part of the time
+for which it holds."""
 
 CREDENTIALS_CHARACTERS_MAX: Final = 2_048
 LEFT_MAX: Final = 100_000
@@ -69,6 +71,7 @@ class Logins:
     def __init__(self, site: Site, settings: WebSettings) -> None:
         self._site = site
         self._session_s = settings.session_s
+        self._renewed_s = min(RENEWED_S, RENEWED_PART * settings.session_s)
         self._key = secrets.token_bytes(32)
         self._left: dict[str, float] = {}
         name = hashlib.sha256(site.server_name.encode()).hexdigest()[:8]
@@ -90,7 +93,7 @@ class Logins:
         operates = self._site.operates(account)
         if not operates:
             raise NotLoggedIn
-        renew = time.monotonic() - made_at >= RENEWED_S
+        renew = trio.current_time() - made_at >= self._renewed_s
         return WebUser(
             Identity(account=account),
             operates,
@@ -136,7 +139,7 @@ class Logins:
 
     def log_out(self, request: Any, user: WebUser) -> str:
         """End the session of the user; a cookie that takes the other one away."""
-        now = time.monotonic()
+        now = trio.current_time()
         for session, until in list(self._left.items()):
             if until > now and len(self._left) < LEFT_MAX:
                 break
@@ -163,7 +166,7 @@ class Logins:
         return f"__Host-{self._name}" if request.url.scheme == "https" else self._name
 
     def _cookie(self, request: Any, account: str, session: str) -> str:
-        text = f"{account}|{session}|{time.monotonic():.0f}"
+        text = f"{account}|{session}|{trio.current_time():.0f}"
         value = f"{text}|{self._sign_cookie(account, text)}"
         age = f"Path=/; Max-Age={self._session_s:.0f}; HttpOnly; SameSite=Strict"
         return f"{self._cookie_name(request)}={value}; {age}{_secure(request)}"
@@ -176,7 +179,7 @@ class Logins:
             return None
         account, session, made = text.split("|")
         made_at = float(made)
-        if time.monotonic() - made_at > self._session_s or session in self._left:
+        if trio.current_time() - made_at > self._session_s or session in self._left:
             return None
         return account, session, made_at
 

@@ -10,6 +10,8 @@ from trio.testing import MockClock
 
 from daemon.frontend import Identity
 from daemon.settings import Limits
+from plugins.web.app import make_app
+from plugins.web.settings import WebSettings
 from routing.message import Message, Section
 from tests.support.site import PASSWORD, BrokerSite
 from tests.support.web import WebBrowser, hidden_fields
@@ -178,6 +180,18 @@ class TestSessions:
     @pytest.mark.parametrize("cookie", ["", "|", "|||", "a|b|c|d", "ada|s|nan|x", "é|é|é|é", "x" * 10_000])
     async def test_a_cookie_that_is_none_logs_nobody_in(self, browser: WebBrowser, cookie: str) -> None:
         browser.cookies[await cookie_name(browser)] = cookie
+        assert (await browser.get("/")).status == 303
+
+    @pytest.mark.parametrize("session_s", [60.0, 28_800.0])
+    async def test_a_session_lasts_while_requests_come_and_so_long_after_the_last(
+        self, site: Any, mock_clock: MockClock, session_s: float
+    ) -> None:
+        browser = WebBrowser(make_app(site, WebSettings(session_s=session_s)))
+        await browser.log_in("ada", PASSWORD)
+        for _ in range(4):
+            mock_clock.jump(0.7 * session_s)
+            assert (await browser.get("/")).status == 200
+        mock_clock.jump(session_s + 1)
         assert (await browser.get("/")).status == 303
 
     async def test_a_cookie_is_of_no_use_after_its_logout(self, ada: WebBrowser) -> None:
