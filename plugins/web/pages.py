@@ -20,6 +20,7 @@ TOPICS_ON_A_PAGE: Final = 50
 SESSIONS_ON_A_PAGE: Final = 100
 MESSAGES_ON_A_PAGE: Final = 20
 SITES_ON_A_PAGE: Final = 200
+SUBSCRIPTIONS_ON_A_PAGE: Final = 200
 ACCOUNTS_ON_A_PAGE: Final = 100
 JOURNEY_S: Final = 5.0
 """For other sites to say what they know of a message."""
@@ -150,6 +151,8 @@ class Pages:
             name,
             topic=topic,
             name=name,
+            unshown=max(len(topic.subscriptions) - SUBSCRIPTIONS_ON_A_PAGE, 0),
+            subscriptions=topic.subscriptions[:SUBSCRIPTIONS_ON_A_PAGE],
             may_publish=may_publish,
         )
 

@@ -14,6 +14,7 @@ from daemon.frontend import Browsed, Identity
 from daemon.settings import Limits
 from plugins.web.events import EventStream
 from plugins.web.live import STREAMS_MAX, Live
+from plugins.web.pages import SUBSCRIPTIONS_ON_A_PAGE
 from plugins.web.render import body, hexdump, number, rate
 from routing.message import Message, Section
 from routing.quotas import Quotas
@@ -71,6 +72,15 @@ class TestTopics:
         await client(site).publish("jobs", delivery="ALL", timeout_s=60.0)
         page = (await ada.get("/topic?name=jobs")).text
         assert "bob/desk (night)" in page
+
+    async def test_of_many_subscriptions_some_are_shown(self, site: BrokerSite, ada: WebBrowser) -> None:
+        bob = client(site, "bob")
+        for number_ in range(SUBSCRIPTIONS_ON_A_PAGE + 3):
+            await bob.subscribe("jobs", name=f"night{number_}")
+        page = (await ada.get("/topic?name=jobs")).text
+        assert page.count("bob/desk (night") == SUBSCRIPTIONS_ON_A_PAGE
+        assert "3 more: <code>smqpd topic show</code> shows them." in page
+        bob.session.close()
 
     async def test_a_topic_of_which_nothing_is_known_is_published_to(self, ada: WebBrowser) -> None:
         page = (await ada.get("/topic?name=new")).text
@@ -428,6 +438,10 @@ def section(content_type: str, data: bytes, whole: int | None = None) -> Browsed
     return Browsed(content_type=content_type, headers=(), size=whole or len(data), body=data)
 
 
+DEEP = b"[" * 500 + b"1," * 500 + b"1" + b"]" * 500
+"""JSON that is 500 times as long where it is indented."""
+
+
 @pytest.mark.parametrize(
     ("given", "kind", "shown"),
     [
@@ -435,6 +449,13 @@ def section(content_type: str, data: bytes, whole: int | None = None) -> Browsed
         (section("application/json", b'{"a":[1]}'), "json", '{\n  "a": [\n    1\n  ]\n}'),
         (section("application/json", b"{"), "text", "{"),
         (section("application/json", b"[" * 4_000), "text", "[" * 4_000),
+        (section("application/json", DEEP), "text", DEEP.decode()),
+        (section("application/json", b'["\\ud800"]'), "text", '["\\ud800"]'),
+        (
+            section("application/json", b"[" * 9 + b"]" * 9),
+            "json",
+            json.dumps(json.loads("[" * 9 + "]" * 9), indent=2),
+        ),
         (section("application/xml", b"<a/>"), "text", "<a/>"),
         (section("text/plain", "é".encode()[:1], 100), "text", ""),
         (section("text/plain", b"\xff"), "hex", "000000  ff" + " " * 45 + "  ."),
