@@ -167,8 +167,10 @@ class Operations(Protocol):
         Sessions that are open stay; what a front end has tied to `Site.credential` ends.
         """
 
-    async def remove_account(self, name: str, by: Actor, *, leave_nobody: bool = False) -> None:
+    async def remove_account(
+        self, name: str, by: Actor, *, version: str = "", leave_nobody: bool = False
+    ) -> None:
         """Remove it for good, and end its sessions and subscriptions; what waits for these is lost.
 
-        Raises Refusal likewise.
+        `version` and `leave_nobody` as in `set_account`. Raises Refusal likewise.
         """

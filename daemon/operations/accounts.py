@@ -105,10 +105,12 @@ class AccountActions:
             _log.info("%s", login)
         return login
 
-    async def remove(self, name: str, by: Actor, *, leave_nobody: bool) -> None:
+    async def remove(self, name: str, by: Actor, version: str, *, leave_nobody: bool) -> None:
         """See `daemon.operating.operations.Operations.remove_account`."""
 
         def change(phc: str, editor: "AccountsEditor") -> None:
+            if version:
+                editor.check_version(name, version)
             editor.remove(name)
 
         await self._change(change, f"Removed the account {name}.", by, leave_nobody=leave_nobody)

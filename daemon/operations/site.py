@@ -293,9 +293,11 @@ class SiteOperations:
         """See `daemon.operating.operations.Operations`."""
         await self._accounts.set(name, wanted, by, version, leave_nobody=leave_nobody)
 
-    async def remove_account(self, name: str, by: Actor, *, leave_nobody: bool = False) -> None:
+    async def remove_account(
+        self, name: str, by: Actor, *, version: str = "", leave_nobody: bool = False
+    ) -> None:
         """See `daemon.operating.operations.Operations`."""
-        await self._accounts.remove(name, by, leave_nobody=leave_nobody)
+        await self._accounts.remove(name, by, version, leave_nobody=leave_nobody)
 
     async def close_session(self, id: int, by: Actor) -> bool:
         """See `daemon.operating.operations.Operations`."""

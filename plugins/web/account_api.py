@@ -38,9 +38,10 @@ class NewPassword(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AccountRemoval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An account to be removed; `leave_nobody` as for a change."""
+    """An account to be removed; `version` and `leave_nobody` as for a change."""
 
     name: str
+    version: str = ""
     leave_nobody: bool = False
 
 
@@ -127,5 +128,7 @@ class AccountApi:
 
     async def _remove_account(self, request: Any) -> Any:
         wanted, by = await taken(request, AccountRemoval), actor(request)
-        await self._operations.remove_account(wanted.name, by, leave_nobody=wanted.leave_nobody)
+        await self._operations.remove_account(
+            wanted.name, by, version=wanted.version, leave_nobody=wanted.leave_nobody
+        )
         return AccountChanged(wanted.name)

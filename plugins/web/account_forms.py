@@ -53,8 +53,11 @@ class AccountForms:
 
     async def remove(self, request: Any, user: WebUser, fields: Fields) -> Any:
         """Remove an account, for good."""
-        name, leave_nobody = fields.get("name", ""), bool(fields.get("leave_nobody"))
-        await self._operations.remove_account(name, actor(request), leave_nobody=leave_nobody)
+        name, version = fields.get("name", ""), fields.get("version", "")
+        leave_nobody = bool(fields.get("leave_nobody"))
+        await self._operations.remove_account(
+            name, actor(request), version=version, leave_nobody=leave_nobody
+        )
         self._pages.note(user, f"Removed {name}.")
         return RedirectResponse("/accounts", 303)
 

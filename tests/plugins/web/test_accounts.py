@@ -167,6 +167,8 @@ class TestRaces:
         assert answer.status == 409
         assert "somebody has changed it since" in answer.text
         assert accounts(site)["bob"].disabled
+        assert (await ada.do("/account/remove", name="bob", version=shown)).status == 409
+        assert "bob" in accounts(site)
 
     async def test_a_change_keeps_what_the_command_did_to_others(
         self, site: BrokerSite, ada: WebBrowser
@@ -325,6 +327,7 @@ class TestApi:
         assert accounts(site)["fay"].rights.publish == ("orders.#",)
         answer = await send(ada, "/api/account/password", name="fay", password="another")
         assert answer.json == {"account": "fay", "password": "", "login": ""}
+        assert (await send(ada, "/api/account/remove", name="fay", version=fay["version"])).status == 409
         assert (await send(ada, "/api/account/remove", name="fay")).status == 200
         assert "fay" not in accounts(site)
 
