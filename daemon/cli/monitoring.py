@@ -3,7 +3,8 @@
 Source: Monitoring Plugins Development Guidelines.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Final, Literal, ParamSpec, get_args
 
@@ -26,13 +27,24 @@ P = ParamSpec("P")
 class Checks(TyperGroup):
     """What is typed wrongly is UNKNOWN to who monitors, and not CRITICAL."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See `click.Command`."""
+        with _unknown_if_wrong():
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """See `click.Command`."""
-        try:
+        with _unknown_if_wrong():
             return super().invoke(ctx)
-        except typer.TyperException as error:
-            error.exit_code = LEVELS.index("UNKNOWN")
-            raise
+
+
+@contextmanager
+def _unknown_if_wrong() -> Iterator[None]:
+    try:
+        yield
+    except typer.TyperException as error:
+        error.exit_code = LEVELS.index("UNKNOWN")
+        raise
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):

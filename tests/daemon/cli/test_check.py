@@ -46,7 +46,8 @@ async def test_a_site_that_does_not_run_is_critical_and_wrong_usage_unknown(site
         assert (code, text.startswith("no daemon answers in ")) == (CRITICAL, True)
     assert (await checked(site, "topic", "a b"))[0] == UNKNOWN
     assert (await site.command("check", "topic"))[0] == UNKNOWN
-    assert (await site.command("check", "site", "--colour"))[0] == UNKNOWN
+    for wrong in ((), ("nothing",), ("--site", "s", "site"), ("site", "--colour")):
+        assert (await site.command("check", *wrong))[0] == UNKNOWN
     (site.config).write_text("nonsense")
     assert (await checked(site, "certificates"))[0] == UNKNOWN
 
