@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, Literal
 
 import msgspec
 import typer
@@ -322,13 +322,21 @@ def _password(file: Path | None, generate: bool) -> str:
         return generate_password()
     if file is not None and str(file) != "-":
         try:
-            with file.open(encoding="utf-8") as stream:
-                return stream.readline().rstrip("\r\n")
+            with file.open("rb") as stream:
+                return _first_line(stream)
         except (OSError, UnicodeDecodeError) as error:
             raise Failure(f"--password-file cannot be read: {because(error)}") from None
     if file is not None or not sys.stdin.isatty():
-        return sys.stdin.readline().rstrip("\r\n")
+        try:
+            return _first_line(sys.stdin.buffer)
+        except (OSError, UnicodeDecodeError) as error:
+            raise Failure(f"no password can be read from standard input: {because(error)}") from None
     return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
+
+
+def _first_line(stream: BinaryIO) -> str:
+    """In UTF-8, whatever the locale. Raises OSError and UnicodeDecodeError."""
+    return stream.readline().decode().rstrip("\r\n")
 
 
 def _hashed(password: str) -> str:

@@ -1,6 +1,7 @@
 """The command line, called as a shell would, in this process."""
 
 import io
+import os
 import signal
 import sys
 from typing import Any
@@ -23,7 +24,7 @@ class Shell:
     def __call__(self, *arguments: object, stdin: str = "") -> int:
         """The exit code."""
         self._monkeypatch.setattr(sys, "argv", ["smqpd", *map(str, arguments)])
-        self._monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(os.fsencode(stdin))))
         for name in PRETENCES:
             self._monkeypatch.delenv(name, raising=False)
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -225,6 +225,13 @@ def test_an_account_is_added_with_rights_and_a_password_from_stdin(site: Path, s
     assert "secret" not in smqpd.out + smqpd.err
 
 
+def test_a_password_from_stdin_is_utf_8_in_every_locale(site: Path, smqpd: Shell) -> None:
+    assert smqpd("account", "add", "ann", stdin="\udcff\udcfeabc\n") == 1
+    assert smqpd.err.startswith("smqpd: no password can be read from standard input: 'utf-8' codec")
+    assert smqpd("account", "add", "ann", stdin="pässword\n") == 0
+    assert verify_password("pässword", read_accounts(site / "accounts.toml")["ann"].password)
+
+
 def test_a_password_comes_from_a_file_or_is_made(site: Path, smqpd: Shell, tmp_path: Path) -> None:
     (tmp_path / "pw").write_text("from a file\n")
     assert smqpd("account", "add", "ann", "--password-file", tmp_path / "pw") == 0
