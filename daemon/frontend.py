@@ -42,6 +42,7 @@ from daemon.operating.overview import Overview as Overview
 from daemon.operating.overview import Totals as Totals
 from daemon.operating.overview import Warned as Warned
 from daemon.operating.sessions import SessionStatus as SessionStatus
+from daemon.operating.topics import TIMEOUT_S_MAX as TIMEOUT_S_MAX
 from daemon.operating.topics import SubscriptionStatus as SubscriptionStatus
 from daemon.operating.topics import TopicOrder as TopicOrder
 from daemon.operating.topics import TopicPage as TopicPage

@@ -24,6 +24,7 @@ from daemon.control.operators import (
 )
 from daemon.operating.messages import BROWSED_MAX, BrowsedMessage
 from daemon.operating.topics import (
+    TIMEOUT_S_MAX,
     TOPICS_MAX,
     SubscriptionStatus,
     TopicOrder,
@@ -404,7 +405,11 @@ def _seconds(text: str) -> float | Literal["INFINITE"] | None:
         seconds = read_seconds(text.upper())
     except Refusal as refusal:
         raise Failure(refusal.text, USAGE) from None
-    return "INFINITE" if seconds == float("inf") else seconds
+    if seconds == float("inf"):
+        return "INFINITE"
+    if not 0 < seconds <= TIMEOUT_S_MAX:
+        raise Failure(f"--timeout {text}: is not above 0 and at most {TIMEOUT_S_MAX:,.0f} seconds", USAGE)
+    return seconds
 
 
 def _checked(topic: str) -> str:

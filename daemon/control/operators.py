@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, assert_never
 import msgspec
 
 from daemon.operating.operations import Actor, Operations
-from daemon.operating.topics import TopicOrder
+from daemon.operating.topics import TIMEOUT_S_MAX, TopicOrder
 from routing.message import DeliveryMode
 from routing.numbers import Number
 from routing.rights import Right
@@ -20,7 +20,7 @@ from routing.rights import Right
 LONG_S: Final = 600.0
 """What goes through all messages of a topic may take so long."""
 
-TimeoutSeconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+TimeoutSeconds = Annotated[float, msgspec.Meta(gt=0, le=TIMEOUT_S_MAX)]
 
 
 class OperatorQuestion(msgspec.Struct, frozen=True, kw_only=True, tag_field="ask"):

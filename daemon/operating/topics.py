@@ -14,6 +14,10 @@ TOPICS_MAX: Final = 1_000
 """On one page."""
 
 
+TIMEOUT_S_MAX: Final = 1e9
+"""Of the timeout of a topic, where it is not INFINITE."""
+
+
 class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A topic.
 

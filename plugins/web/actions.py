@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 from starlette.responses import RedirectResponse
 
-from daemon.frontend import UNCOUNTED_BYTES, Actor
+from daemon.frontend import TIMEOUT_S_MAX, UNCOUNTED_BYTES, Actor
 from daemon.terminal.figures import counted
 from plugins.web.login import WebUser
 from plugins.web.pages import Pages, is_whole, own_path, topic_address
@@ -21,7 +21,6 @@ LOGIN_FORM_BYTES_MAX: Final = UNCOUNTED_BYTES
 """Of who is nobody yet, and whose form is counted nowhere."""
 
 FIELDS_MAX: Final = 50
-TIMEOUT_S_MAX: Final = 1e9
 Fields = Mapping[str, str]
 LISTS: Final = {"messages": "/topic/messages", "dead": "/topic/dead-letters"}
 MODES: Final[dict[str, DeliveryMode]] = {"ONE": "ONE", "ALL": "ALL"}

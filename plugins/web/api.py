@@ -8,6 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from daemon.frontend import (
+    TIMEOUT_S_MAX,
     BrowsedMessage,
     DeadLetter,
     Journey,
@@ -23,7 +24,7 @@ from daemon.frontend import (
     TopicStatus,
 )
 from plugins.web.account_api import AccountApi
-from plugins.web.actions import TIMEOUT_S_MAX, actor
+from plugins.web.actions import actor
 from plugins.web.endpoints import ApiMethod, get, openapi, post, taken
 from plugins.web.login import NotAllowed
 from plugins.web.pages import JOURNEY_S, WHOLE_DIGITS_MAX, Pages, is_whole

@@ -74,8 +74,11 @@ async def test_an_operator_looks_at_topics_and_changes_them(site: SiteProcess) -
         assert (work["timeout_s"], work["delivery"]) == (90.0, "ONE")
         await site.asked("topic", "set", "work", "--timeout", "infinite")
         assert (await site.asked("topic", "show", "work"))["summary"]["timeout_s"] == "INFINITE"
-        for wrong in (("--timeout", "soon"), ("--delivery", "SOME"), ()):
+        for wrong in (("--timeout", "soon"), ("--timeout", "1000000001"), ("--delivery", "SOME"), ()):
             assert (await site.command("topic", "set", "work", *wrong))[0] == USAGE
+        code, _, why = await site.command("topic", "set", "work", "--delivery", "ALL", "--timeout", "0")
+        assert (code, why) == (USAGE, "--timeout 0: is not above 0 and at most 1,000,000,000 seconds")
+        assert (await site.asked("topic", "show", "work"))["summary"]["delivery"] == "ONE"
 
         code, _, why = await site.command("topic", "purge", "weather.oslo")
         assert (code, why) == (USAGE, "this cannot be undone, and nobody is there to be asked: give --yes")
