@@ -1,7 +1,7 @@
 """How commands ask the running daemon of a site; they end with exit code 3 where there is none."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
@@ -17,7 +17,7 @@ from daemon.control.client import (
     ask,
     ask_all,
 )
-from daemon.control.operators import Declined
+from daemon.control.operators import AskDeadLetters, AskMessages, Declined
 from daemon.control.reports import End, Told
 from daemon.settings import Settings
 from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE, Failure, forbidden
@@ -25,6 +25,7 @@ from routing.errors import Refusal
 from routing.federation.enquiry import LEFT_S_MAX
 
 T = TypeVar("T")
+BrowsedQuestion = AskMessages | AskDeadLetters
 
 _MISSPELT: Final = (Refusal.BAD_COMMAND, Refusal.BAD_HEADER, Refusal.BAD_TOPIC)
 """Refusals of what can be of no site."""
@@ -54,6 +55,21 @@ def line(state_directory: Path, question: AnyQuestion, patience_s: float = PATIE
         raise Failure(str(error), UNREACHABLE) from None
     _raise_declined(answer)
     return answer
+
+
+def asked_on(
+    state_directory: Path, question: BrowsedQuestion, page: type[list[T]], id_of: Callable[[T], int]
+) -> list[T]:
+    """So many messages as the question asks for, in as many answers as they take. Raises Failure."""
+    found: list[T] = []
+    while len(found) < question.count:
+        after = id_of(found[-1]) if found else question.after
+        asked = msgspec.structs.replace(question, after=after, count=question.count - len(found))
+        more = decoded(line(state_directory, asked), page)
+        if not more:
+            break
+        found += more
+    return found
 
 
 def _raise_declined(answer: bytes) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from daemon.cli.asking import YesOption, decoded, line, sure
+from daemon.cli.asking import YesOption, asked_on, decoded, line, sure
 from daemon.cli.completing import complete_topic
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
 from daemon.cli.topics import remark_unknown, show_message
@@ -57,12 +57,12 @@ def list_(
         _list_topics(line(state_directory(config), _TOPICS), as_json)
         return
     state = state_directory(config)
-    answer = line(state, AskDeadLetters(topic=_checked(topic), count=count, after=after))
-    found = decoded(answer, list[DeadLetter])
+    question = AskDeadLetters(topic=_checked(topic), count=count, after=after)
+    found = asked_on(state, question, list[DeadLetter], lambda letter: letter.message.id)
     if not found:
         remark_unknown(state, topic, dead_letter_topic(topic))
     if as_json:
-        typer.echo(answer)
+        typer.echo(msgspec.json.encode(found))
         return
     for letter in found:
         show_message(letter.message)

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
 
+import msgspec
 import typer
 
-from daemon.cli.asking import YesOption, decoded, line, sure
+from daemon.cli.asking import YesOption, asked_on, decoded, line, sure
 from daemon.cli.completing import complete_topic
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, state_directory
 from daemon.control.operators import (
@@ -215,12 +216,12 @@ def browse(
 ) -> None:
     """Show what a topic holds, the oldest first; nothing is taken by that."""
     state = state_directory(config)
-    answer = line(state, AskMessages(topic=_checked(topic), count=count, after=after))
-    found = decoded(answer, list[BrowsedMessage])
+    question = AskMessages(topic=_checked(topic), count=count, after=after)
+    found = asked_on(state, question, list[BrowsedMessage], lambda message: message.id)
     if not found:
         remark_unknown(state, topic)
     if as_json:
-        typer.echo(answer)
+        typer.echo(msgspec.json.encode(found))
         return
     for message in found:
         show_message(message)

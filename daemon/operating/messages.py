@@ -12,6 +12,9 @@ BODY_BYTES_MAX: Final = 4_096
 BODIES_BYTES_MAX: Final = 2**20
 """Of all messages that are browsed at once, shown of their bodies."""
 
+HEADERS_BYTES_MAX: Final = 4 * 2**20
+"""Of all messages that are browsed at once: with so many no further one is."""
+
 
 class Browsed(msgspec.Struct, frozen=True, kw_only=True):
     """A section of a message: the first bytes of its body, of `size` in all."""

@@ -81,8 +81,9 @@ class Operations(Protocol):
     async def browse(self, topic: str, *, after: int = 0, count: int) -> list[BrowsedMessage]:
         """What a topic holds, oldest first, from what follows the message with the id `after`.
 
-        `count` of them, at most `BROWSED_MAX`; fewer are all that follow. Of the bodies of each there are at
-        most `BODY_BYTES_MAX`. Nothing is taken or locked by that.
+        `count` of them, at most `BROWSED_MAX`; fewer where no more follow, or those before have so many
+        headers: whoever wants all goes on after the last one until nothing comes. Of the bodies of each there
+        are at most `BODY_BYTES_MAX`. Nothing is taken or locked by that.
         """
 
     async def dead_letters(self, topic: str, *, after: int = 0, count: int) -> list[DeadLetter]:

@@ -9,6 +9,7 @@ from daemon.operating.messages import (
     BODIES_BYTES_MAX,
     BODY_BYTES_MAX,
     BROWSED_MAX,
+    HEADERS_BYTES_MAX,
     Browsed,
     BrowsedMessage,
     DeadLetter,
@@ -31,7 +32,7 @@ class MessageQueries:
         """See `daemon.operating.operations.Operations`."""
         check_topic(topic)
         found: list[BrowsedMessage] = []
-        room = BODIES_BYTES_MAX
+        room, headers_room = BODIES_BYTES_MAX, HEADERS_BYTES_MAX
         every = self._broker.browse_every(topic, after, min(count, BROWSED_MAX), READ_AT_ONCE)
         async with aclosing(every) as pages:
             async for page in pages:
@@ -39,6 +40,9 @@ class MessageQueries:
                     shown = self._shown(held, min(BODY_BYTES_MAX, room))
                     room -= sum(len(section.body) for section in shown.sections)
                     found.append(shown)
+                    headers_room -= _headers_bytes(shown)
+                    if headers_room <= 0:
+                        return found
         return found
 
     async def dead_letters(self, topic: str, after: int, count: int) -> list[DeadLetter]:
@@ -76,6 +80,12 @@ class MessageQueries:
 def _headers(message: Message) -> list[tuple[str, str]]:
     lines = (line.partition(":") for line in write_headers(message))
     return [(name, value.removeprefix(" ")) for name, _, value in lines]
+
+
+def _headers_bytes(shown: BrowsedMessage) -> int:
+    """About so many: each letter as one byte."""
+    every = [*shown.headers, *(header for section in shown.sections for header in section.headers)]
+    return sum(len(name) + len(value) for name, value in every)
 
 
 def is_of_this_server(account: str, server: str) -> bool:

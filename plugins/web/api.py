@@ -38,6 +38,7 @@ COUNT: Final = 50
 TOPIC: Final = ("name", "The topic.", True, "string")
 AFTER: Final = ("after", "What follows the message with this id.", False, "integer")
 HOW_MANY: Final = ("count", "At most so many.", False, "integer")
+HOW_MANY_MESSAGES: Final = ("count", "At most so many, or fewer with large headers.", False, "integer")
 SMUID: Final = ("smuid", "The message.", True, "string")
 
 
@@ -79,7 +80,7 @@ class Api:
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
         self._site: Site = pages.site
-        listed = (TOPIC, AFTER, HOW_MANY)
+        listed = (TOPIC, AFTER, HOW_MANY_MESSAGES)
         self.endpoints = (
             get("/api/overview", "The whole site.", self._overview, Overview),
             get(

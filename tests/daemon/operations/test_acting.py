@@ -144,6 +144,20 @@ async def test_everything_that_a_topic_holds_is_browsed_and_nothing_taken(tmp_pa
         assert await operations.browse("nowhere", count=20) == []
 
 
+async def test_a_page_of_messages_with_large_headers_ends_early(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        ada, large = site.login("ada"), (("X-Large", "x" * 60_000),)
+        for _ in range(150):
+            await ada.publish("weather", delivery="ONE", others=large)
+        pages: list[list[int]] = [[0]]
+        while pages[-1]:
+            found = await operations.browse("weather", after=pages[-1][-1], count=1_000)
+            pages.append([message.id for message in found])
+        assert [len(page) for page in pages] == [1, 70, 70, 10, 0]
+        assert len({id for page in pages for id in page}) == 151
+
+
 async def test_dead_letters_say_why_and_go_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with virtual_site(tmp_path) as site:
         operations = SiteOperations(site.broker)
