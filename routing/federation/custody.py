@@ -9,7 +9,9 @@ A site that nobody could take it at hands it also to a peer that had it before; 
 are merely busy does not, or two busy sites would pass it to and fro. One to whose subscriptions nobody is
 attached does so for who is attached elsewhere, and for nobody else, or two such would. Nor does one that took
 it until now, or where somebody was attached, while its news still says so: another such would send it here
-again. Nor does it go back to a peer that has not told yet, on a link that has come up, what it wants now.
+again. Nor does it go back to a peer that has not told yet, on a link that has come up, what it wants now; nor
+to one that has not answered yet for the last time: what it tells comes before its answer, so that the same
+that sent the message in a circle is not gone by once more.
 
 Where the next site on the way is down, the message waits for it, unless it can go round by a site that has
 not had it. A way back is taken only if it is the nearest of all, up or down: what is told of interest stays
@@ -160,7 +162,7 @@ class Custody:
             name = min(up)[-1]
         nearest = self._forwarding.peers[name]
         may_go = nearest.up and (nearest.has_told or nearest.name not in copy.hops)
-        return nearest if may_go else None
+        return nearest if may_go and not copy.is_leaving_to(nearest.name) else None
 
     def _wait(self, copy: Copy, peer: str) -> int:
         """Minutes before a copy may go again to a peer that has had it, though nothing changes."""
@@ -203,6 +205,17 @@ class Custody:
             copy.denied_by.add(peer)
             self._denied.setdefault((peer, entry.topic.name), {})[entry.id] = copy
             self._deliveries.offer_to_one(entry, now)
+        self._offer_come_back(copy)
+
+    def _offer_come_back(self, copy: Copy) -> None:
+        """Hand over the message, which has come back meanwhile, if it waits for the answer that has come."""
+        later = self._forwarding.held(copy.smuid)
+        if later is not None and later.earlier is not None:
+            self._hand_over_waiting(later.entry)
+
+    def _hand_over_waiting(self, entry: Entry) -> None:
+        if entry in entry.topic.shared and self.hand_over(entry):
+            entry.topic.shared.take(entry)
 
     def _crossing(self, copy: Copy, peer: str) -> int:
         """How often the copy will have been handed from here to a peer, with this time."""
@@ -234,8 +247,7 @@ class Custody:
             if peer in copy.denied_by and not entry.flags & GONE:
                 count -= 1
                 copy.denied_by.discard(peer)
-                if entry in entry.topic.shared and self.hand_over(entry):
-                    entry.topic.shared.take(entry)
+                self._hand_over_waiting(entry)
         if not denied:
             self._denied.pop((peer, topic), None)
 

@@ -6,11 +6,27 @@ from tests.mutants.mutation import Mutation
 
 TESTS: Final = "tests/routing/federation/test_wants_from_news.py"
 CUSTODY: Final = "tests/routing/federation/test_ways_of_custody_by_news.py"
+HOMECOMING: Final = "tests/routing/federation/test_homecoming.py"
+BEFORE: Final = "before_it_goes_there_again"
 DRAWN: Final = "tests/routing/federation/test_jobs_drawn.py"
 ATTACHED: Final = "tests/routing/federation/test_ways_to_attached.py"
 TOLD: Final = "tests/routing/federation/test_ways_to_attached_told.py"
 
 MUTATIONS: Final = [
+    Mutation(
+        name="what comes home goes to a peer again that has not answered for the last time",
+        file="routing/federation/custody.py",
+        old="return nearest if may_go and not copy.is_leaving_to(nearest.name) else None",
+        new="return nearest if may_go else None",
+        tests=(f"{HOMECOMING}::test_what_comes_home_before_its_leaving_is_answered_waits_for_that_{BEFORE}",),
+    ),
+    Mutation(
+        name="what waits for the answer of a peer waits on once that has come",
+        file="routing/federation/custody.py",
+        old="        if later is not None and later.earlier is not None:\n",
+        new="        if False:\n",
+        tests=(f"{HOMECOMING}::test_what_comes_home_before_its_leaving_is_answered_waits_for_that_{BEFORE}",),
+    ),
     Mutation(
         name="of ways back the nearest is taken again and again",
         file="routing/federation/custody.py",

@@ -3,7 +3,7 @@
 import msgspec
 
 from routing.peering.copies import Answered, PeerRules
-from routing.peering.decisions import AcknowledgeUnit
+from routing.peering.decisions import AcknowledgeUnit, Send
 from tests.support.sites import RouterFederation
 
 
@@ -78,6 +78,21 @@ def test_what_comes_home_before_its_leaving_is_acknowledged_comes_home_once() ->
     alpha.federation.arriving.arrive(federation.now, coming)
     answers = [decision.outcome for decision in alpha.take() if isinstance(decision, AcknowledgeUnit)]
     assert answers == ["accepted", "duplicate"]
+
+
+def test_what_comes_home_before_its_leaving_is_answered_waits_for_that_before_it_goes_there_again() -> None:
+    federation = RouterFederation({("alpha", "beta")})
+    federation.subscribe("beta", credit=0)
+    federation.settle()
+    federation.publish("alpha", "m", delivery="ONE", depth=-1)
+    alpha = federation.routers["alpha"]
+    [(entry_id, leaving)] = federation.bulk["alpha", "beta"]
+    coming = msgspec.structs.replace(leaving, peer="beta", hops=("alpha", "beta"))
+    alpha.federation.arriving.arrive(federation.now, coming)
+    assert not [decision for decision in alpha.take() if isinstance(decision, Send)]
+    alpha.federation.acknowledged(federation.now, "beta", entry_id, Answered("accepted"))
+    [again] = [decision for decision in alpha.take() if isinstance(decision, Send)]
+    assert (again.peer, again.copy.hops) == ("beta", ("alpha", "beta"))
 
 
 def test_sites_with_no_way_to_a_taker_but_links_that_are_down_do_not_pass_a_message_to_and_fro() -> None:
