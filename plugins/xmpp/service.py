@@ -197,6 +197,8 @@ class Service:
     async def notify(self, jid: str, event: Element, *, kind: str = "", collection: str = "") -> None:
         """Send an `<event/>` that nobody answers; it says no more when it comes twice.
 
+        One that XML cannot carry, as it names an item of another front end, or that is too large is not sent.
+
         Args:
             kind: the message's type, "" for normal.
             collection: by which the subscriber is told; "" where it subscribes to the node.
@@ -207,7 +209,10 @@ class Service:
         stanza.append(event)
         if collection:
             stanza.append(notifications.by_collection(collection))
-        await self.component.send(stanza, again=True)
+        try:
+            await self.component.send(stanza, again=True)
+        except (UnsendableError, StanzaTooLargeError) as error:
+            _log.info("%s could not be told of an event: %s", jid, error)
 
     # -- stanzas ----------------------------------------------------------------------------------
 
