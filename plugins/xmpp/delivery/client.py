@@ -208,6 +208,15 @@ class Client(Sending):
             self.request(end, done=done)
         self._service.registry.remove(subscription)
 
+    def change(self, subscription: NodeSubscription, done: Done) -> None:
+        """Have the broker know what a subscription wants by now; where its JID is away it stays stopped.
+
+        `done` is awaited with the answer. Raises Refusal.
+        """
+        self.request(self.session.subscribe, subscription.node, subscription.options, done=done)
+        if not subscription.attached:
+            self._stop(subscription)
+
     def leave(self, subscription: NodeSubscription) -> None:
         """Stop a subscription that is about to end: nothing more comes by it."""
         self.release(subscription)

@@ -237,8 +237,7 @@ async def _leave(request: Request, found: list[NodeSubscription]) -> None:
         replies.append(reply := Reply())
         if target.holds(subscription):
             subscription.leaving = True
-            options = subscription.options
-            target.request(target.session.subscribe, subscription.node, options, done=reply.done)
+            target.change(subscription, reply.done)
         else:
             target.drop(subscription, reply.done)
     for reply in replies:
@@ -271,14 +270,15 @@ async def set_options(request: Request) -> None:
         if not request.service.registry.knows(subscription):
             # it has ended while the one before it was changed: it must not begin anew
             continue
+        target, reply = request.service.clients.of(subscription.jid), Reply()
         before = subscription.credit, subscription.lock_s
         if options.queue_requests is not None:
             subscription.credit = options.queue_requests
         if options.lock_s is not None:
             subscription.lock_s = options.lock_s
-        target = request.service.clients.of(subscription.jid)
         try:
-            await target.ask(target.session.subscribe, subscription.node, subscription.options)
+            target.change(subscription, reply.done)
+            await reply.wait()
         except Refusal:
             subscription.credit, subscription.lock_s = before
             raise

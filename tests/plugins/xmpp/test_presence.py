@@ -21,6 +21,7 @@ from tests.support.xmpp_pubsub import (
     ada,
     child,
     create,
+    form,
     notification,
     notified,
     pubsub,
@@ -102,6 +103,27 @@ async def test_who_is_told_that_an_item_is_its_no_longer_may_be_gone(tmp_path: P
         told = await worker.receive()
         assert child(told, "e:event/e:items/q:unlock", NS).get("id") == "job"
         assert told.get("type") == "headline"
+
+
+async def test_options_that_another_resource_changes_send_nothing_to_who_is_away(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, service, _):
+        server.keeps_messages = True
+        await create(ada(server), "news", **{f"{{{SMQP}}}queueing": "0"})
+        one, other = (server.client(f"{WORKER}/{resource}") for resource in ("one", "other"))
+        await one.iq("set", subscribe(one.jid, None, "news"))
+        server.leave(one)
+        await one.send("<presence type='unavailable'/>")
+        await until(lambda: service.registry.absent)
+        options = form("subscribe_options", **{"pubsub#queue_requests": "50"})
+        options = f"<options node='news' jid='{one.jid}'>{options}</options>"
+        for _ in range(2):
+            assert (await other.iq("set", pubsub(options))).get("type") == "result"
+            await put(ada(server), "news", "item")
+        assert server.kept == []
+        server.clients[one.jid] = one
+        await one.send("<presence/>")
+        for _ in range(2):
+            assert (await notified(one)).get("id") == "item"
 
 
 async def test_a_client_that_answers_as_if_it_was_not_there_is_believed_to_be_there(tmp_path: Path) -> None:
