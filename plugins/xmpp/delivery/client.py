@@ -328,12 +328,33 @@ class Client(Sending):
     def back(self) -> None:
         """Send a JID that is there what waits for it."""
         for subscription in self._service.registry.present(self.jid):
+            if not self._begin_again(subscription):
+                continue
             if not (subscription.is_queue or subscription.is_collection):
                 self._service.start(partial(self._know, subscription.node))
-            self.quietly(self.session.subscribe, subscription.node, subscription.options)
             if subscription.leaving:
                 # answered after what it had received has come again: that is all that keeps it
                 self.quietly(self.request, self.session.commit, [], done=partial(self._left, subscription))
+
+    def _begin_again(self, subscription: NodeSubscription) -> bool:
+        """Receive by a subscription again; one that ended while its JID was away is told to have."""
+        node = subscription.node
+        # the broker tells who is not attached of no end, and would begin it, and make its node, anew
+        if subscription.is_collection or self.session.topic(node) is not None:
+            try:
+                self.session.subscribe(node, subscription.options)
+                return True
+            except Refusal as refusal:
+                if refusal.code in (Refusal.NOT_AVAILABLE, Refusal.STORE_FAILED):
+                    self._service.registry.detached(subscription)
+                    self._service.ask_later(self.jid)
+                    return False
+        self._service.registry.remove(subscription)
+        self.quietly(self.session.unsubscribe, node, subscription.name)
+        if not subscription.leaving:
+            event = notifications.unsubscribed(node, subscription.subscriber)
+            self._service.start(partial(self.notify, event))
+        return False
 
     async def _know(self, node: str) -> None:
         with suppress(Refusal):

@@ -226,9 +226,9 @@ async def _is_gone(hub: PresencePort, jid: str) -> None:
     client = _let_in(hub, jid)
     if client is None:
         return
-    ended = [each for each in hub.registry.of(jid) if not each.outlives_absence]
     # only an attached subscription can be given up
     client.back()
+    ended = [each for each in hub.registry.of(jid) if not each.outlives_absence]
     client.gone()
     for each in ended:
         # should it be there and mute, it subscribes again; a headline is kept for nobody

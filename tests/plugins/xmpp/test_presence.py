@@ -1,5 +1,6 @@
 """Who is there, and what becomes of items for who is not, at servers that keep messages (XEP-0160)."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from daemon.frontend import Identity
 from daemon.settings import QueueSettings
 from plugins.xmpp.delivery.absence import FIRST_S
 from plugins.xmpp.service import Service
@@ -244,6 +246,45 @@ async def test_a_bare_jids_subscriptions_are_still_there_after_a_restart(tmp_pat
 
 
 # -- who comes back -------------------------------------------------------------------------------
+
+
+async def its_node_is_deleted(site: Any) -> None:
+    session = site.open_session(Identity("ada"), "desk", protocol="smqp", remote="")
+    session.delete_topic("news.open", request=1)
+    await session.events()
+    session.close()
+
+
+async def its_account_loses_the_right(site: Any) -> None:
+    accounts = site.broker.settings.site.accounts_file
+    accounts.write_text(accounts.read_text().replace("*.open", "*.closed"))
+    site.take_on()
+
+
+@pytest.mark.parametrize(
+    ("ends", "wanted"),
+    [
+        (its_node_is_deleted, "news.open"),
+        (its_account_loses_the_right, "news.open"),
+        (its_account_loses_the_right, "*.open"),
+    ],
+)
+async def test_who_comes_back_is_told_that_its_subscription_has_ended_meanwhile(
+    tmp_path: Path, ends: Callable[[Any], Awaitable[None]], wanted: str
+) -> None:
+    async with xmpp_site(tmp_path, create_on_subscribe=False) as (server, service, site):
+        await create(ada(server), "news.open", **{f"{{{SMQP}}}queueing": "0"})
+        listener = server.client("dan@shakespeare.lit/garden")
+        assert (await listener.iq("set", subscribe(listener.jid, None, wanted))).get("type") == "result"
+        await listener.send("<presence type='unavailable'/>")
+        await until(lambda: service.registry.absent)
+        await ends(site)
+        await listener.send("<presence/>")
+        told = child(await listener.receive(), "e:event/e:subscription", NS)
+        assert (told.get("node"), told.get("subscription")) == (wanted, "none")
+        answer = await listener.iq("get", pubsub("<subscriptions/>"))
+        assert len(child(answer, "p:pubsub/p:subscriptions", NS)) == 0
+        assert site.durable_subscriptions("xmpp/") == []
 
 
 @pytest.mark.parametrize("sign", ["ping", "disco", "presence", "message"])
