@@ -24,6 +24,7 @@ from plugins.xmpp.known.assured import Assured
 from plugins.xmpp.known.item_index import ItemIndex
 from plugins.xmpp.known.queueing import ItemHolder
 from plugins.xmpp.known.registry import NodeSubscription, Registry
+from plugins.xmpp.known.transfers import Transfer
 from routing.errors import Refusal
 
 
@@ -61,6 +62,7 @@ class Client(Sending):
         self._service = service
         self.attention = Attention(self, service)
         self._collecting = Collecting(jid, session, service.access, service.index)
+        self._in_doubt: dict[str, Transfer] = {}
 
     @property
     def idle(self) -> bool:
@@ -177,6 +179,30 @@ class Client(Sending):
             self._let_go(held)
             self.quietly(self.session.give_back, [number], reason)
 
+    def refused(self, transfer: Transfer, *, as_if_gone: bool) -> None:
+        """Take an error to a request of urn:xmpp:qos; `as_if_gone`: one that a server has for who is gone.
+
+        Clients have the same ones, so it is asked whether it is there.
+        """
+        if as_if_gone and self.mute:
+            self.gone()
+        elif as_if_gone:
+            self._in_doubt[transfer.id] = transfer
+            self.attention.look()
+        elif transfer.phase == "deliver":
+            # it may have been worked on at an earlier asking: asked again, it goes to nobody else
+            transfer.unanswered = 0
+        else:
+            self.give_back(transfer.number, "the client refused it")
+
+    def there(self) -> None:
+        """Note that it has answered whether it is there: what came back as if it was gone it has refused."""
+        self.seen_at = trio.current_time()
+        in_doubt, self._in_doubt = self._in_doubt, {}
+        for transfer in in_doubt.values():
+            if self._service.transfers.find(transfer.id, self.jid) is not None:
+                self.refused(transfer, as_if_gone=False)
+
     def bounced(self, number: int) -> None:
         """Note that a notification came back: nobody is there. If it counted as read, it is not finished."""
         if number in self._read:
@@ -291,6 +317,7 @@ class Client(Sending):
         Source: XEP-0254 4.
         """
         self.finish()
+        self._in_doubt.clear()
         for subscription in self._service.registry.of(self.jid):
             if not subscription.attached:
                 continue

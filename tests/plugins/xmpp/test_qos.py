@@ -11,13 +11,14 @@ from daemon.broker.session import BrokerSession
 from daemon.frontend import Delivered, Identity, SubscribeOptions
 from daemon.settings import Limits
 from plugins.xmpp.known.assured import ELEMENT_BYTES
+from plugins.xmpp.known.transfers import TRIES
 from plugins.xmpp.wire.namespaces import EVENT_LOG, QOS
 from routing.message import Message, Section
 from tests.support.full_disk import no_file_beyond
 from tests.support.patience import PATIENCE_S
 from tests.support.site import BrokerSite
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
-from tests.support.xmpp_pubsub import NODE, PUBSUB, child, error_of, subscribe
+from tests.support.xmpp_pubsub import NODE, PUBSUB, SMQP, child, error_of, subscribe
 
 LIGHT = "<set xmlns='urn:xmpp:iot:control'><int name='Light' value='80'/></set>"
 CAR = (
@@ -409,6 +410,48 @@ async def test_an_error_to_deliver_gives_a_received_item_to_nobody_else(
         assert (await client.iq("set", text)).get("type") == "result"
         assert other.quiet()
         assert site.broker.held == 0
+
+
+async def refuse(client: XmppClient, iq: Any, condition: str) -> None:
+    error = f"<error type='cancel'><{condition} xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>"
+    await client.send(f"<iq type='error' id='{iq.get('id')}'>{error}</iq>")
+
+
+async def work_without(client: XmppClient, node: str) -> None:
+    """Also at another queue, by plain messages: that ends when it is gone."""
+    field = f"<field var='{{{SMQP}}}qos'><value>none</value></field></x>"
+    answer = await client.iq("set", subscribe(client.jid, "5", node).replace("</x>", field))
+    assert answer.get("type") == "result"
+
+
+@pytest.mark.parametrize("condition", ["internal-server-error", "item-not-found"])
+async def test_who_answers_with_errors_is_there_however_long(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, condition: str
+) -> None:
+    """Also with those that a server has for who is gone."""
+    async with xmpp_site(tmp_path, answer_s=1.0) as (server, service, _):
+        client = await counter(server)
+        await work_without(client, "other")
+        await publish(server)
+        iq, _ = await next_request(client)
+        await answer(client, iq)
+        for _ in range(2 * TRIES):
+            iq, request = await next_request(client)
+            assert request.tag == f"{{{QOS}}}deliver"
+            await refuse(client, iq, condition)
+        assert service.registry.find(client.jid, "other") is not None
+
+
+async def test_an_item_that_a_client_refuses_as_if_it_was_gone_comes_again(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, service, _):
+        client = await counter(server)
+        await work_without(client, "other")
+        await publish(server)
+        for _ in range(2):
+            iq, request = await next_request(client)
+            assert request.tag == f"{{{QOS}}}assured"
+            await refuse(client, iq, "service-unavailable")
+        assert service.registry.find(client.jid, "other") is not None
 
 
 @pytest.mark.parametrize("leaves", [False, True])
