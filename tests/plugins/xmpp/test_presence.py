@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element
 
 import pytest
 import trio
@@ -327,6 +328,38 @@ async def test_a_listener_that_says_nothing_is_found_again(
         server.clients[listener.jid] = listener
         item = await notified(listener)
         assert item.get("id") == "first"
+
+
+class ServerThatCounts(XmppServer):
+    """How many messages come for the worker."""
+
+    messages = 0
+
+    async def _route(self, stream: trio.abc.Stream, stanza: Element) -> None:
+        if stanza.get("to") == WORKER:
+            self.messages += 1
+        await super()._route(stream, stanza)
+
+
+async def test_what_waits_for_a_bare_jid_that_is_away_is_tried_ever_more_seldom(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with xmpp_site(tmp_path, ServerThatCounts()) as (server, _, _):
+        await create(ada(server), "news", **{f"{{{SMQP}}}queueing": "0"})
+        listener = server.client(f"{WORKER}/one")
+        await listener.iq("set", subscribe(WORKER, None, "news"))
+        server.leave(listener)
+        await put(ada(server), "news", "first")
+        await trio.sleep(3600)
+        assert 10 < server.messages < 20
+        server.clients[listener.jid] = listener
+        await listener.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
+        assert (await notified(listener)).get("id") == "first"
+        server.leave(listener)
+        server.messages = 0
+        await put(ada(server), "news", "second")
+        await trio.sleep(4 * FIRST_S)
+        assert server.messages == 3
 
 
 @pytest.mark.parametrize("jids", [["worker1@shakespeare.lit", "worker2@shakespeare.lit"], []])
