@@ -142,6 +142,23 @@ async def test_what_is_delivered_while_the_disk_is_full_is_published_once_it_is_
         assert site.broker.held == 1
 
 
+async def test_what_an_error_of_ours_keeps_from_being_delivered_is_when_it_is_asked_for_again(
+    tmp_path: Path,
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        await publish(server, node="counter")
+        client = entrance(server)
+        await client.iq("set", assured("1"), to=COUNTER)
+        topic = site.broker._router._state.topics["counter"]
+        waiting, topic.shared = topic.shared, None
+        refused = await client.iq("set", deliver("1"), to=COUNTER)
+        assert error_of(refused) == ("wait", "internal-server-error")
+        topic.shared = waiting
+        assert (await client.iq("set", deliver("1"), to=COUNTER)).get("type") == "result"
+        _, delivered = await deliveries(listener(site), 2)
+        assert delivered.stored.message.sections[0].body == CAR.encode()
+
+
 async def test_what_is_never_asked_for_is_forgotten_after_a_week(
     tmp_path: Path, mock_clock: trio.testing.MockClock
 ) -> None:
