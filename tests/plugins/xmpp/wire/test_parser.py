@@ -118,19 +118,19 @@ def test_the_limit_is_of_one_stanza_not_of_the_stream() -> None:
     assert len(feed(HEADER, stanza * 20)) == 21
 
 
-LONG = b"x" * 200
+LONG_NAME = b"x" * 200
 
 
 def new_elements(number: int) -> bytes:
-    return b"".join(b"<%s%d-%d/>" % (LONG, number, each) for each in range(100))
+    return b"".join(b"<%s%d-%d/>" % (LONG_NAME, number, each) for each in range(100))
 
 
 def new_attributes(number: int) -> bytes:
-    return b"".join(b"<a %s%d-%d=''/>" % (LONG, number, each) for each in range(100))
+    return b"".join(b"<a %s%d-%d=''/>" % (LONG_NAME, number, each) for each in range(100))
 
 
 def new_prefixes(number: int) -> bytes:
-    return b"".join(b"<a xmlns:%s%d-%d='u'/>" % (LONG, number, each) for each in range(100))
+    return b"".join(b"<a xmlns:%s%d-%d='u'/>" % (LONG_NAME, number, each) for each in range(100))
 
 
 @pytest.mark.parametrize("content", [new_elements, new_attributes, new_prefixes])
