@@ -197,6 +197,8 @@ class Service:
     async def notify(self, jid: str, event: Element, *, kind: str = "", collection: str = "") -> None:
         """Send an `<event/>` that nobody answers; it says no more when it comes twice.
 
+        One that XML cannot carry, as it names an item of another front end, or that is too large is not sent.
+
         Args:
             kind: the message's type, "" for normal.
             collection: by which the subscriber is told; "" where it subscribes to the node.
@@ -207,7 +209,10 @@ class Service:
         stanza.append(event)
         if collection:
             stanza.append(notifications.by_collection(collection))
-        await self.component.send(stanza, again=True)
+        try:
+            await self.component.send(stanza, again=True)
+        except (UnsendableError, StanzaTooLargeError) as error:
+            _log.info("%s could not be told of an event: %s", jid, error)
 
     # -- stanzas ----------------------------------------------------------------------------------
 
@@ -250,21 +255,14 @@ class Service:
         id, jid = iq.get("id", ""), iq.get("from", "")
         if self._questions.answered(iq):
             return
-        refused = iq.get("type") != "result"
-        gone = refused and presence.says_gone(iq)
-        if refused and not gone and self.transfers.phase(id, jid) == "deliver":
-            # it may have been worked on at an earlier asking: asked again, it goes to nobody else
-            return
-        transfer = self.transfers.answered(id, jid)
-        client = self.clients.get(jid)
+        transfer, client = self.transfers.find(id, jid), self.clients.get(jid)
         if transfer is None or client is None:
             return
-        if gone:
-            client.gone()
-        elif refused:
-            client.give_back(transfer.number, "the client refused it")
-        else:
+        if iq.get("type") == "result":
+            self.transfers.forget(jid, transfer.number)
             await client.transferred(transfer)
+        else:
+            client.refused(transfer, as_if_gone=presence.says_gone(iq))
 
     async def ask(self, jid: str, question: Element) -> Element | None:
         """An IQ of ours to a full JID; None where no answer comes in time, or the stream breaks."""

@@ -45,6 +45,8 @@ class Watched(Protocol):
 
     async def send(self, held: HeldItem, delivered: Delivered) -> None: ...
 
+    def there(self) -> None: ...
+
     def gone(self) -> None: ...
 
     def away(self) -> None: ...
@@ -100,7 +102,7 @@ class Attention:
         verdict = await self._service.is_there(self._client.jid)
         self._asking = False
         if verdict == "there":
-            self._client.seen_at = trio.current_time()
+            self._client.there()
         elif verdict == "gone":
             self._client.gone()
         elif self._held_back:

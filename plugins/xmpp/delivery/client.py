@@ -24,6 +24,7 @@ from plugins.xmpp.known.assured import Assured
 from plugins.xmpp.known.item_index import ItemIndex
 from plugins.xmpp.known.queueing import ItemHolder
 from plugins.xmpp.known.registry import NodeSubscription, Registry
+from plugins.xmpp.known.transfers import Transfer
 from routing.errors import Refusal
 
 
@@ -61,6 +62,7 @@ class Client(Sending):
         self._service = service
         self.attention = Attention(self, service)
         self._collecting = Collecting(jid, session, service.access, service.index)
+        self._in_doubt: dict[str, Transfer] = {}
 
     @property
     def idle(self) -> bool:
@@ -177,6 +179,30 @@ class Client(Sending):
             self._let_go(held)
             self.quietly(self.session.give_back, [number], reason)
 
+    def refused(self, transfer: Transfer, *, as_if_gone: bool) -> None:
+        """Take an error to a request of urn:xmpp:qos; `as_if_gone`: one that a server has for who is gone.
+
+        Clients have the same ones, so it is asked whether it is there.
+        """
+        if as_if_gone and self.mute:
+            self.gone()
+        elif as_if_gone:
+            self._in_doubt[transfer.id] = transfer
+            self.attention.look()
+        elif transfer.phase == "deliver":
+            # it may have been worked on at an earlier asking: asked again, it goes to nobody else
+            transfer.unanswered = 0
+        else:
+            self.give_back(transfer.number, "the client refused it")
+
+    def there(self) -> None:
+        """Note that it has answered whether it is there: what came back as if it was gone it has refused."""
+        self.seen_at = trio.current_time()
+        in_doubt, self._in_doubt = self._in_doubt, {}
+        for transfer in in_doubt.values():
+            if self._service.transfers.find(transfer.id, self.jid) is not None:
+                self.refused(transfer, as_if_gone=False)
+
     def bounced(self, number: int) -> None:
         """Note that a notification came back: nobody is there. If it counted as read, it is not finished."""
         if number in self._read:
@@ -207,6 +233,15 @@ class Client(Sending):
         else:
             self.request(end, done=done)
         self._service.registry.remove(subscription)
+
+    def change(self, subscription: NodeSubscription, done: Done) -> None:
+        """Have the broker know what a subscription wants by now; where its JID is away it stays stopped.
+
+        `done` is awaited with the answer. Raises Refusal.
+        """
+        self.request(self.session.subscribe, subscription.node, subscription.options, done=done)
+        if not subscription.attached:
+            self._stop(subscription)
 
     def leave(self, subscription: NodeSubscription) -> None:
         """Stop a subscription that is about to end: nothing more comes by it."""
@@ -282,6 +317,7 @@ class Client(Sending):
         Source: XEP-0254 4.
         """
         self.finish()
+        self._in_doubt.clear()
         for subscription in self._service.registry.of(self.jid):
             if not subscription.attached:
                 continue
@@ -319,12 +355,33 @@ class Client(Sending):
     def back(self) -> None:
         """Send a JID that is there what waits for it."""
         for subscription in self._service.registry.present(self.jid):
+            if not self._begin_again(subscription):
+                continue
             if not (subscription.is_queue or subscription.is_collection):
                 self._service.start(partial(self._know, subscription.node))
-            self.quietly(self.session.subscribe, subscription.node, subscription.options)
             if subscription.leaving:
                 # answered after what it had received has come again: that is all that keeps it
                 self.quietly(self.request, self.session.commit, [], done=partial(self._left, subscription))
+
+    def _begin_again(self, subscription: NodeSubscription) -> bool:
+        """Receive by a subscription again; one that ended while its JID was away is told to have."""
+        node = subscription.node
+        # the broker tells who is not attached of no end, and would begin it, and make its node, anew
+        if subscription.is_collection or self.session.topic(node) is not None:
+            try:
+                self.session.subscribe(node, subscription.options)
+                return True
+            except Refusal as refusal:
+                if refusal.code in (Refusal.NOT_AVAILABLE, Refusal.STORE_FAILED):
+                    self._service.registry.detached(subscription)
+                    self._service.ask_later(self.jid)
+                    return False
+        self._service.registry.remove(subscription)
+        self.quietly(self.session.unsubscribe, node, subscription.name)
+        if not subscription.leaving:
+            event = notifications.unsubscribed(node, subscription.subscriber)
+            self._service.start(partial(self.notify, event))
+        return False
 
     async def _know(self, node: str) -> None:
         with suppress(Refusal):

@@ -105,11 +105,13 @@ def seen(hub: PresencePort, jid: str) -> None:
     client = hub.clients.get(jid)
     if client is not None:
         client.seen_at = trio.current_time()
-    absent = hub.registry.absent
-    if absent:
-        for each in (jid, bare_of(jid)):
-            if each in absent:
-                came_back(hub, each)
+    absent, bare = hub.registry.absent, bare_of(jid)
+    for each in (jid, bare):
+        if each in absent:
+            came_back(hub, each)
+    if bare not in absent:
+        # nobody could be asked whether it is there: it was only tried
+        hub.found(bare)
 
 
 async def changed(hub: PresencePort, stanza: Element) -> None:
@@ -129,14 +131,15 @@ async def changed(hub: PresencePort, stanza: Element) -> None:
         await hub.component.send(presence, again=True)
 
 
-def came_back(hub: PresencePort, jid: str) -> None:
-    """Send to a subscriber that is there (again), or look for it later where it is kept out for now.
+def came_back(hub: PresencePort, jid: str, *, is_there: bool = True) -> None:
+    """Send to a subscriber that is there (again), or may be; look later for one that is kept out for now.
 
     One that has no account any more is looked for with the next stream, or once something comes from it.
     """
     client = _let_in(hub, jid)
     if client is not None:
-        hub.found(jid)
+        if is_there:
+            hub.found(jid)
         client.back()
 
 
@@ -207,7 +210,7 @@ async def look_for(hub: PresencePort, jids: list[str]) -> None:
 async def _look_for(hub: PresencePort, jid: str, limiter: trio.CapacityLimiter) -> None:
     if "/" not in jid and "@" in jid:
         # its server would answer for it; a notification that comes back tells
-        came_back(hub, jid)
+        came_back(hub, jid, is_there=False)
         return
     async with limiter:
         verdict = await is_there(hub, jid)
@@ -226,9 +229,9 @@ async def _is_gone(hub: PresencePort, jid: str) -> None:
     client = _let_in(hub, jid)
     if client is None:
         return
-    ended = [each for each in hub.registry.of(jid) if not each.outlives_absence]
     # only an attached subscription can be given up
     client.back()
+    ended = [each for each in hub.registry.of(jid) if not each.outlives_absence]
     client.gone()
     for each in ended:
         # should it be there and mute, it subscribes again; a headline is kept for nobody

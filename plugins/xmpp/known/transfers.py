@@ -5,7 +5,8 @@
 
 Both requests may be repeated at will: a receiver knows an assured message by its msgId. So every request
 is sent again, under the same id, after a time that doubles, and at once when the stream to the server is a
-new one. After `TRIES` the receiver counts as gone. Source: urn:xmpp:qos, Use Cases.
+new one. After `TRIES` without an answer, be it an error, the receiver counts as gone.
+Source: urn:xmpp:qos, Use Cases.
 """
 
 import heapq
@@ -33,6 +34,8 @@ class Transfer(msgspec.Struct):
         number: of the delivery within the receiver's session.
         phase: which answer is awaited; an assured message begins a second transfer to be delivered.
         due_at: when it is sent again.
+        tries: how often it was sent by this stream.
+        unanswered: of these, those since the receiver answered, with an error that leaves it open.
     """
 
     id: str
@@ -42,6 +45,7 @@ class Transfer(msgspec.Struct):
     stanza: str
     due_at: float
     tries: int = 1
+    unanswered: int = 1
 
 
 class Transfers:
@@ -66,18 +70,10 @@ class Transfers:
         transfer.due_at = now + self._answer_s * min(2 ** (transfer.tries - 1), BACKOFF_MAX)
         heapq.heappush(self._due, (transfer.due_at, transfer.id))
 
-    def phase(self, id: str, jid: str) -> str | None:
-        """The answer that is awaited; None where none is, from this JID."""
+    def find(self, id: str, jid: str) -> Transfer | None:
+        """The one that an answer is to; None where nobody waits, or another JID answers."""
         transfer = self._open.get(id)
-        return None if transfer is None or transfer.jid != jid else transfer.phase
-
-    def answered(self, id: str, jid: str) -> Transfer | None:
-        """End the transfer of an answer, and return it; None where nobody waits, or another JID answers."""
-        transfer = self._open.get(id)
-        if transfer is None or transfer.jid != jid:
-            return None
-        self.forget(jid, transfer.number)
-        return transfer
+        return transfer if transfer is not None and transfer.jid == jid else None
 
     def forget(self, jid: str, number: int) -> None:
         """Forget the request of a delivery that is no longer the receiver's."""
@@ -99,11 +95,12 @@ class Transfers:
             transfer = self._open.get(id)
             if transfer is None or transfer.due_at != due_at:
                 continue
-            if transfer.tries >= TRIES:
+            if transfer.unanswered >= TRIES:
                 self.forget(transfer.jid, transfer.number)
                 given_up.append(transfer)
                 continue
             transfer.tries += 1
+            transfer.unanswered += 1
             self._schedule(transfer, now)
             again.append(transfer)
         return again, given_up
@@ -116,7 +113,7 @@ class Transfers:
         """Let all requests be due at once, on a new stream: nobody knows what arrived over the old one."""
         for transfer in self._open.values():
             transfer.due_at = now
-            transfer.tries = 0
+            transfer.tries = transfer.unanswered = 0
             heapq.heappush(self._due, (now, transfer.id))
 
 

@@ -1,7 +1,7 @@
 """Subscriptions that an owner has to allow: asked for, shown to owners, allowed or not.
 
-Who is let in is a member of the node from then on, so that a worker that was away need not ask again. What
-waits is kept with the node. Source: XEP-0060 6.1.3.5, 8.6, 8.7.
+Who is let in is a member of the node from then on, or its publisher if it was that, so that a worker that was
+away need not ask again. What waits is kept with the node. Source: XEP-0060 6.1.3.5, 8.6, 8.7.
 """
 
 import uuid
@@ -104,7 +104,10 @@ async def settle(request: Request, node: str, jid: str, *, allow: bool) -> None:
         requests, affiliations = dict(record.requests), dict(record.affiliations)
         del requests[jid]
         if allow:
-            affiliations.setdefault(bare_of(jid), "member")
+            bare = bare_of(jid)
+            held = service.access.affiliation(bare, node, record)
+            # who is listed has what the list says: it may publish as before
+            affiliations.setdefault(bare, "publisher" if held == "publisher" else "member")
         new = msgspec.structs.replace(record, requests=requests, affiliations=affiliations)
         if allow:
             _check_may_be_let(request, node, jid, new)

@@ -220,7 +220,8 @@ async def deliver(request: Request) -> None:
 async def _delivered(request: Request, msg_id: str, holding: AssuredMessage, answer: Answer) -> None:
     waiting, holding.waiting = holding.waiting, []
     if answer.error is not None:
-        # the session has ended, and with it what was in memory; what is on disk says whether it was published
+        # where its session has ended it is read from the disk again, if it has not been published
+        holding.state = "held"
         for iq in waiting:
             await request.service.fail(iq, from_refusal(answer.error))
         return

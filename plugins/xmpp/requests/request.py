@@ -71,6 +71,12 @@ class AskingClient(Protocol):
     def release(self, subscription: NodeSubscription) -> None:
         """Let go of what a subscription holds; the broker knows already, or is about to."""
 
+    def change(self, subscription: NodeSubscription, done: Done) -> None:
+        """Have the broker know what a subscription wants by now; where its JID is away it stays stopped.
+
+        `done` is awaited with the answer. Raises Refusal.
+        """
+
     def leave(self, subscription: NodeSubscription) -> None:
         """Stop a subscription that is about to end: nothing more comes by it."""
 

@@ -112,7 +112,10 @@ async def _retract_others(request: Request, node: str, ids: list[str]) -> None:
     service, client = request.service, request.client
     found: list[HeldMessage] = []
     queue = NodeSettings.of(client.session.topic(node)).is_queue
-    service.access.check_publisher(request.asker, node, records.record(client.session, node))
+    record = records.record(client.session, node)
+    if not service.access.may_receive(request.asker, node, record):
+        # nor does it learn which items there are
+        service.access.check_publisher(request.asker, node, record)
     may_remove, has_some = client.session.allows("remove", node), False
     for id in ids:
         verdict, held = await _verdict(request, node, id)
@@ -124,6 +127,7 @@ async def _retract_others(request: Request, node: str, ids: list[str]) -> None:
             has_some = True
     if has_some:
         raise _error(request, "held")
+    service.access.check_publisher(request.asker, node, records.record(client.session, node))
     for held in found:
         await client.ask(client.session.remove, node, held.smuid)
     await request.answer()

@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 from xml.etree.ElementTree import Element, SubElement
 
 from daemon.frontend import Accepts, Answer, Session, TopicInfo
-from plugins.xmpp.delivery.calls import Reply
+from plugins.xmpp.delivery.calls import Done, Reply
 from plugins.xmpp.forms.data_forms import SUBSCRIBE_OPTIONS, result_form, submitted
 from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.node_settings import NodeSettings
@@ -14,7 +14,7 @@ from plugins.xmpp.known.access import Admission
 from plugins.xmpp.known.identities import bare_of, read_jid
 from plugins.xmpp.known.registry import NodeSubscription, subid_of
 from plugins.xmpp.requests import authorizing, beginning, records
-from plugins.xmpp.requests.request import Request
+from plugins.xmpp.requests.request import AskingClient, Request
 from plugins.xmpp.requests.subscription_options import (
     COLLECTION_OPTIONS,
     QOS_FIELD,
@@ -236,13 +236,27 @@ async def _leave(request: Request, found: list[NodeSubscription]) -> None:
         target = request.service.clients.of(subscription.jid)
         replies.append(reply := Reply())
         if target.holds(subscription):
-            subscription.leaving = True
-            options = subscription.options
-            target.request(target.session.subscribe, subscription.node, options, done=reply.done)
+            _leave_later(target, subscription, reply.done)
         else:
             target.drop(subscription, reply.done)
     for reply in replies:
         await reply.wait()
+
+
+def _leave_later(target: AskingClient, subscription: NodeSubscription, done: Done) -> None:
+    """Have a subscription end once nothing is locked by it; where that is refused, it goes on."""
+
+    async def answered(answer: Answer) -> None:
+        if answer.error is not None:
+            subscription.leaving = False
+        await done(answer)
+
+    subscription.leaving = True
+    try:
+        target.change(subscription, answered)
+    except Refusal:
+        subscription.leaving = False
+        raise
 
 
 async def get_options(request: Request) -> None:
@@ -271,14 +285,15 @@ async def set_options(request: Request) -> None:
         if not request.service.registry.knows(subscription):
             # it has ended while the one before it was changed: it must not begin anew
             continue
+        target, reply = request.service.clients.of(subscription.jid), Reply()
         before = subscription.credit, subscription.lock_s
         if options.queue_requests is not None:
             subscription.credit = options.queue_requests
         if options.lock_s is not None:
             subscription.lock_s = options.lock_s
-        target = request.service.clients.of(subscription.jid)
         try:
-            await target.ask(target.session.subscribe, subscription.node, subscription.options)
+            target.change(subscription, reply.done)
+            await reply.wait()
         except Refusal:
             subscription.credit, subscription.lock_s = before
             raise

@@ -6,9 +6,14 @@ client would end everyone's stream with it: the rest of it is passed over, and i
 Nothing of it is kept meanwhile. Only what the parser itself would have to keep ends the stream: a tag
 without an end, or thousands of open elements.
 
-Source: RFC 6120 4.9.3 and 11.1.
+The parser keeps each name that it has read for as long as it lives, also those of what is passed over, and a
+component's stream lives for months. So a new one goes on with the stream, from one stanza to the next, once
+the one before it has read much.
+
+Source: RFC 6120 4.9.3, 11.1 and 11.6.
 """
 
+import re
 from typing import Final
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
@@ -21,6 +26,10 @@ OPEN_ELEMENTS_MAX: Final = 10_000
 FEED_BYTES: Final = 65_536
 """Given to the parser at a time, so that a limit is looked at this often."""
 
+PARSER_BYTES_MAX: Final = 2**20
+"""Read by one parser before the next stanza goes to a new one: the names in it can take 22 times as much."""
+
+_START_TAG: Final = re.compile(rb"""(?:"[^"]*"|'[^']*'|[^"'>])*>""")
 
 _HEAD: Final = ("from", "to", "id", "type")
 
@@ -71,6 +80,17 @@ class StreamEnd(msgspec.Struct):
 ParsedEvent = StreamHeader | Element | StanzaTooMuch | StreamEnd
 
 
+class _NewParser(Exception):
+    """A stanza begins that goes to a new parser.
+
+    Attributes:
+        unread: its bytes, and all behind them.
+    """
+
+    def __init__(self, unread: bytes) -> None:
+        self.unread = unread
+
+
 class StreamParser:
     """One stream from its first byte to its last."""
 
@@ -80,16 +100,21 @@ class StreamParser:
         self._depth = 0
         self._elements = 0
         self._builder = TreeBuilder()
-        self._fed = 0
-        self._stanza_from = 0
         self._stanza: tuple[str, dict[str, str]] = ("", {})
         self._too_much = ""
-        self._names: dict[str, str] = {}
-        parser = self._parser = expat.ParserCreate(namespace_separator=" ")
+        self._header = b""
+        self._begin()
+
+    def _begin(self) -> None:
+        """Let a new parser go on behind the header, if there was one."""
+        parser = self._parser = expat.ParserCreate("UTF-8", namespace_separator=" ")
         parser.buffer_text = True
         if hasattr(parser, "SetReparseDeferralEnabled"):
             # else a stanza could wait in the parser for bytes that come much later
             parser.SetReparseDeferralEnabled(False)
+        parser.Parse(self._header, False)
+        self._fed = self._stanza_from = len(self._header)
+        self._names: dict[str, str] = {}
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text
@@ -101,16 +126,22 @@ class StreamParser:
     def feed(self, data: bytes | bytearray) -> list[ParsedEvent]:
         """The next bytes to what they complete. Raises StreamBroken; then nothing more may be fed."""
         for start in range(0, len(data), FEED_BYTES):
-            chunk = data[start : start + FEED_BYTES]
-            try:
-                self._parser.Parse(chunk, False)
-            except expat.ExpatError as error:
-                raise StreamBroken("not-well-formed", expat.ErrorString(error.code)) from None
-            self._fed += len(chunk)
-            if self._fed - self._stanza_from > self._limits.stanza_bytes_max:
-                self._check_size()
+            self._feed(data[start : start + FEED_BYTES])
         events, self._events = self._events, []
         return events
+
+    def _feed(self, chunk: bytes | bytearray) -> None:
+        try:
+            self._parser.Parse(chunk, False)
+        except _NewParser as new:
+            self._begin()
+            self._feed(new.unread)
+            return
+        except expat.ExpatError as error:
+            raise StreamBroken("not-well-formed", expat.ErrorString(error.code)) from None
+        self._fed += len(chunk)
+        if self._fed - self._stanza_from > self._limits.stanza_bytes_max:
+            self._check_size()
 
     def _check_size(self) -> None:
         most = self._limits.stanza_bytes_max
@@ -134,6 +165,8 @@ class StreamParser:
 
     def _start(self, expat_name: str, attributes: dict[str, str]) -> None:
         limits, depth = self._limits, self._depth
+        if depth == 1:
+            self._check_parser()
         if depth > 1:
             self._elements += 1
             if (
@@ -153,6 +186,8 @@ class StreamParser:
             return
         self._stanza_from = self._parser.CurrentByteIndex
         if depth == 0:
+            if (header := _START_TAG.match(self._unread())) is not None:
+                self._header = header[0]
             self._events.append(StreamHeader(tag, attributes))
             return
         self._elements = 0
@@ -162,6 +197,15 @@ class StreamParser:
             self._pass_over(f"an element with over {limits.attributes_max} attributes")
         else:
             self._builder.start(tag, attributes)
+
+    def _check_parser(self) -> None:
+        """Raises _NewParser where this one has read enough."""
+        if self._header and self._parser.CurrentByteIndex - len(self._header) > PARSER_BYTES_MAX:
+            raise _NewParser(self._unread())
+
+    def _unread(self) -> bytes:
+        """From the tag that is being looked at on; b"" where an expat was built that does not tell."""
+        return self._parser.GetInputContext() or b""
 
     def _start_too_much(self, attributes: dict[str, str]) -> None:
         limits = self._limits

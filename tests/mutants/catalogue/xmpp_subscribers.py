@@ -69,8 +69,8 @@ MUTATIONS = [
     Mutation(
         name="a listener that was away stays deaf",
         file="plugins/xmpp/delivery/presence.py",
-        old="                came_back(hub, each)",
-        new="                pass",
+        old="            came_back(hub, each)",
+        new="            pass",
         tests=(f"{_XMPP}/test_presence.py::test_any_sign_of_life_wakes_a_listener_that_was_away",),
     ),
     Mutation(
@@ -93,8 +93,8 @@ MUTATIONS = [
     Mutation(
         name="who is kept out is not looked for as long as it talks",
         file="plugins/xmpp/delivery/presence.py",
-        old="                came_back(hub, each)",
-        new="                hub.found(each)\n                came_back(hub, each)",
+        old="            came_back(hub, each)",
+        new="            hub.found(each)\n            came_back(hub, each)",
         tests=(f"{_XMPP}/test_presence.py::test_who_is_kept_out_is_looked_for_however_much_it_says",),
     ),
     Mutation(

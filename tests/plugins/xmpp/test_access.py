@@ -358,6 +358,42 @@ async def test_a_worker_that_finds_no_room_when_it_is_let_in_waits_on(tmp_path: 
         assert await states(one) == ["subscribed"]
 
 
+async def test_a_member_is_told_what_keeps_it_from_retracting_an_item(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        owner = ada(server)
+        one, other = (server.client(f"worker@shakespeare.lit/{number}") for number in range(2))
+        await create(owner, NODE)
+        await affiliate(owner, bare(one), "member")
+        await put(owner, NODE, "item")
+
+        async def refused(id: str) -> tuple[str, str]:
+            text = f"<retract node='{NODE}'><item id='{id}'/></retract>"
+            return error_of(await other.iq("set", pubsub(text)))
+
+        assert await refused("unknown") == ("cancel", "item-not-found")
+        assert await refused("item") == ("auth", "forbidden"), "as owners say"
+        for each in (one, other):
+            await each.iq("set", subscribe(each.jid, "5", NODE))
+        assert await refused("item") == ("cancel", "conflict"), "another has it"
+        await affiliate(owner, bare(one), "outcast")
+        assert await refused("unknown") == ("auth", "forbidden")
+
+
+async def test_who_is_let_in_publishes_as_before(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, _, site):
+        accounts = site.broker.settings.site.accounts_file
+        rights = "subscribe = ['*.open']"
+        accounts.write_text(accounts.read_text().replace(rights, f"{rights}\npublish = ['*.open']"))
+        site.take_on()
+        owner, one = ada(server), reader(server)
+        await create(owner, NODE, **PLAIN, **{"pubsub#access_model": "authorize"})
+        assert (await put(one, NODE, "before")).get("type") == "result"
+        await one.iq("set", subscribe(one.jid, None, NODE))
+        assert (await let_in(owner, one.jid)).get("type") == "result"
+        assert (await put(one, NODE, "after")).get("type") == "result"
+        assert await affiliations(owner) == {ADA: "owner", bare(one): "publisher"}
+
+
 async def test_an_outcast_is_not_let_in(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path, rules=READERS) as (server, service, _):
         owner, one = ada(server), reader(server)

@@ -9,7 +9,7 @@ from daemon.broker.session import BrokerSession
 from daemon.frontend import Delivered, Identity, SubscribeOptions
 from daemon.settings import QueueSettings
 from plugins.xmpp.wire.serializer import serialize
-from routing.message import Message, Section
+from routing.message import INFINITE, Message, Section
 from tests.support.xmpp import COMPONENT_NAME, xmpp_site
 from tests.support.xmpp_pubsub import (
     INFO,
@@ -19,6 +19,7 @@ from tests.support.xmpp_pubsub import (
     SMQP,
     ada,
     child,
+    create,
     error_of,
     fields,
     notification,
@@ -185,6 +186,24 @@ async def test_what_the_server_could_not_take_goes_to_the_dead_letters(tmp_path:
         session.publish("work", Message(delivery="ONE", sections=(Section("text/plain", b"small"),)))
         item = await notified(client)
         assert item.findtext(f"{{{SMQP}}}text") == "small"
+        session.close()
+
+
+async def test_that_an_item_is_retracted_whose_id_xml_cannot_hold_is_told_to_nobody(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, service, site):
+        client = ada(server)
+        await create(client, "news", **{f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"})
+        await client.iq("set", subscribe(client.jid, None, "news"))
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        for id in ("a\ufffe", "good"):
+            session.publish("news", Message(delivery="ALL", timeout_s=INFINITE, others=(("Item-Id", id),)))
+        assert (await notified(client)).get("id") == "good"
+        for held in await session.browse("news"):
+            session.remove("news", held.smuid)
+        retracted = child(await client.receive(), "e:event/e:items/e:retract", NS)
+        assert retracted.get("id") == "good"
+        assert site.broker.mishaps.count == 0
+        assert client.jid not in service.registry.absent
         session.close()
 
 

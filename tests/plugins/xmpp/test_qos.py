@@ -18,6 +18,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.site import BrokerSite
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, child, error_of, subscribe
+from tests.support.xmpp_qos import answer, counter, next_request, publish
 
 LIGHT = "<set xmlns='urn:xmpp:iot:control'><int name='Light' value='80'/></set>"
 CAR = (
@@ -139,6 +140,23 @@ async def test_what_is_delivered_while_the_disk_is_full_is_published_once_it_is_
         [delivered] = await deliveries(session, 1)
         assert delivered.stored.message.sections[0].body == CAR.encode()
         assert site.broker.held == 1
+
+
+async def test_what_an_error_of_ours_keeps_from_being_delivered_is_when_it_is_asked_for_again(
+    tmp_path: Path,
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        await publish(server, node="counter")
+        client = entrance(server)
+        await client.iq("set", assured("1"), to=COUNTER)
+        topic = site.broker._router._state.topics["counter"]
+        waiting, topic.shared = topic.shared, None
+        refused = await client.iq("set", deliver("1"), to=COUNTER)
+        assert error_of(refused) == ("wait", "internal-server-error")
+        topic.shared = waiting
+        assert (await client.iq("set", deliver("1"), to=COUNTER)).get("type") == "result"
+        _, delivered = await deliveries(listener(site), 2)
+        assert delivered.stored.message.sections[0].body == CAR.encode()
 
 
 async def test_what_is_never_asked_for_is_forgotten_after_a_week(
@@ -274,31 +292,6 @@ async def test_what_is_not_guaranteed_is_not_assured(tmp_path: Path) -> None:
 # -- from the service -----------------------------------------------------------------------------
 
 
-async def counter(server: XmppServer, node: str = NODE, resource: str = "1") -> XmppClient:
-    """A worker that speaks urn:xmpp:qos."""
-    client = server.client(f"worker@shakespeare.lit/{resource}", features=(QOS,))
-    answer = await client.iq("set", subscribe(client.jid, "5", node), id="sub")
-    assert answer.get("type") == "result"
-    return client
-
-
-async def next_request(client: XmppClient) -> Any:
-    """(the IQ, what is in it)"""
-    iq = await client.receive()
-    assert iq.get("type") == "set"
-    return iq, iq[0]
-
-
-async def answer(client: XmppClient, iq: Any, content: str = "") -> None:
-    await client.send(f"<iq type='result' id='{iq.get('id')}'>{content}</iq>")
-
-
-async def publish(server: XmppServer, item: str = "i", node: str = NODE) -> None:
-    text = f"<publish node='{node}'><item id='{item}'><a xmlns='urn:a'/></item></publish>"
-    got = await server.client("ada@shakespeare.lit/p").iq("set", f"<pubsub xmlns='{PUBSUB}'>{text}</pubsub>")
-    assert got.get("type") == "result"
-
-
 async def test_a_client_that_speaks_it_gets_items_assured(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = await counter(server)
@@ -383,32 +376,6 @@ async def test_an_item_that_was_not_received_goes_to_another_after_a_restart(tmp
         await other.iq("set", subscribe(other.jid, "5"))
         item = next((await other.receive()).iter(f"{{{PUBSUB}#event}}item"))
         assert item.get("id") == "i"
-
-
-async def test_an_error_to_deliver_gives_a_received_item_to_nobody_else(
-    tmp_path: Path, mock_clock: trio.testing.MockClock
-) -> None:
-    """It may be the server's, and an earlier request may have been worked on."""
-    async with xmpp_site(tmp_path) as (server, _, site):
-        client, other = await counter(server), await counter(server, resource="2")
-        await publish(server)
-        iq, _ = await next_request(client)
-        await answer(client, iq)
-        iq, first = await next_request(client)
-        error = (
-            "<error type='wait'><resource-constraint xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>"
-        )
-        await client.send(f"<iq type='error' id='{iq.get('id')}'>{error}</iq>")
-        while client.quiet():
-            await trio.testing.wait_all_tasks_blocked(0.01)
-            mock_clock.jump(1)
-        iq, again = await next_request(client)
-        assert (again.tag, again.get("msgId")) == (first.tag, first.get("msgId"))
-        await answer(client, iq)
-        text = f"<pubsub xmlns='{PUBSUB}'><retract node='{NODE}'><item id='i'/></retract></pubsub>"
-        assert (await client.iq("set", text)).get("type") == "result"
-        assert other.quiet()
-        assert site.broker.held == 0
 
 
 @pytest.mark.parametrize("leaves", [False, True])

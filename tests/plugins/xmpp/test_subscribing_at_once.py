@@ -249,6 +249,24 @@ async def test_an_owner_with_too_much_to_ask_lets_nobody_in(tmp_path: Path) -> N
         assert await states(one) == ["subscribed"]
 
 
+async def test_a_worker_with_too_much_to_ask_that_cannot_leave_goes_on(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, limits=Limits(unanswered_per_session_max=1)) as (server, _, _):
+        worker = server.client(f"{WORKER}/desk")
+        await worker.iq("set", subscribe(worker.jid, "5", NODE))
+        await put(ada(server), NODE, "one")
+        assert (await notified(worker)).get("id") == "one"
+        item = pubsub(f"<publish node='{NODE}'><item id='two'/></publish>")
+        leave = pubsub(f"<unsubscribe node='{NODE}' jid='{worker.jid}'/>")
+        address = f"type='set' from='{worker.jid}' to='{COMPONENT_NAME}'"
+        await server.to_component(f"<iq id='p' {address}>{item}</iq><iq id='u' {address}>{leave}</iq>")
+        assert (await worker.answer("p")).get("type") == "result"
+        assert error_of(await worker.answer("u")) == ("wait", "policy-violation")
+        assert await states(worker) == ["subscribed"]
+        assert (await notified(worker)).get("id") == "two"
+        assert (await worker.iq("set", leave)).get("type") == "result"
+        assert await states(worker) == []
+
+
 async def test_who_is_not_let_in_gets_nothing_more(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path, rules=READERS) as (server, service, site):
         owner, one = ada(server), reader(server)

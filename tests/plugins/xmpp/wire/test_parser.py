@@ -1,5 +1,6 @@
 """What the stream parser makes of bytes, whole, one at a time, and hostile."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from plugins.xmpp.wire.parser import (
     OPEN_ELEMENTS_MAX,
+    PARSER_BYTES_MAX,
     ParserLimits,
     StanzaTooMuch,
     StreamBroken,
@@ -17,6 +19,7 @@ from plugins.xmpp.wire.parser import (
     parse_fragment,
 )
 from plugins.xmpp.wire.serializer import UnsendableError, escape_text, is_sendable, serialize
+from tests.support.remembered import bytes_kept
 
 HEADER = (
     b"<stream:stream xmlns='jabber:component:accept' xmlns:stream='http://etherx.jabber.org/streams' id='3'>"
@@ -113,6 +116,66 @@ def test_so_is_one_whose_own_element_has_too_many_attributes() -> None:
 def test_the_limit_is_of_one_stanza_not_of_the_stream() -> None:
     stanza = b"<message><body>" + b"x" * 5_000 + b"</body></message>"
     assert len(feed(HEADER, stanza * 20)) == 21
+
+
+LONG_NAME = b"x" * 200
+
+
+def new_elements(number: int) -> bytes:
+    return b"".join(b"<%s%d-%d/>" % (LONG_NAME, number, each) for each in range(100))
+
+
+def new_attributes(number: int) -> bytes:
+    return b"".join(b"<a %s%d-%d=''/>" % (LONG_NAME, number, each) for each in range(100))
+
+
+def new_prefixes(number: int) -> bytes:
+    return b"".join(b"<a xmlns:%s%d-%d='u'/>" % (LONG_NAME, number, each) for each in range(100))
+
+
+@pytest.mark.parametrize("content", [new_elements, new_attributes, new_prefixes])
+def test_however_many_names_a_stream_has_named_little_is_kept(content: Callable[[int], bytes]) -> None:
+    parser = StreamParser(LIMITS)
+    parser.feed(HEADER)
+    # each is over the limits, which does not keep the parser from remembering the names in it
+    kept = bytes_kept(lambda number: parser.feed(b"<iq>" + content(number) + b"</iq>"), 200)
+    assert kept < 4 * PARSER_BYTES_MAX
+
+
+@pytest.mark.parametrize("step", [3_000, 65_536, 10_000_000])
+@pytest.mark.parametrize("space", [b"", b" \n "])
+def test_a_long_stream_is_the_same_to_its_end(step: int, space: bytes) -> None:
+    header = b"<?xml version='1.0'?>" + HEADER[:-1] + b" xmlns:other='urn:other' name='>'>"
+    stanza = "<iq id='>%d' a=\"'\"><other:b/><stream:c>ü%s</stream:c></iq>"
+    data = b"".join((stanza % (number, "x" * 5_000)).encode() + space for number in range(800))
+    data = header + data + b"<iq id='800'>" + b"<b/>" * 1_001 + b"</iq><message/></stream:stream>"
+    first, *stanzas, too_much, empty, end = feed(*(data[i : i + step] for i in range(0, len(data), step)))
+    assert isinstance(first, StreamHeader)
+    assert [each.get("id") for each in stanzas] == [f">{number}" for number in range(800)]
+    tags = ["{urn:other}b", "{http://etherx.jabber.org/streams}c"]
+    assert all([each.tag for each in one] == tags and len(one[1].text) == 5_001 for one in stanzas)
+    assert isinstance(too_much, StanzaTooMuch)
+    assert empty.tag == "{jabber:component:accept}message"
+    assert isinstance(end, StreamEnd)
+
+
+@pytest.mark.parametrize(
+    ("data", "condition"),
+    [
+        (b"<!DOCTYPE x [<!ENTITY a 'aaaa'>]>", "not-well-formed"),
+        (b"<a>&b;</a>", "not-well-formed"),
+        (b"<!-- hidden -->", "restricted-xml"),
+        (b"</other>", "not-well-formed"),
+        (b"text", "bad-format"),
+        (b"<a b='" + b"x" * 100_000, "policy-violation"),
+    ],
+)
+def test_what_xmpp_forbids_is_forbidden_in_a_long_stream_too(data: bytes, condition: str) -> None:
+    stanza = b"<message><body>" + b"x" * 5_000 + b"</body></message>"
+    before = HEADER + stanza * (PARSER_BYTES_MAX // len(stanza) + 5)
+    with pytest.raises(StreamBroken) as broken:
+        feed(before, data)
+    assert broken.value.condition == condition
 
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=50).filter(is_sendable)
