@@ -81,7 +81,7 @@ class Arriving:
             arrival.destinations = ()
         arrival.depth = accepted_depth(arrival.topic, arrival.depth, peer.rules)
         seen = forwarding.known(arrival.message.smuid)
-        held = forwarding.held(arrival.message.smuid)
+        held = state.crossing.by_id.get(seen.entry_id) if seen is not None else None
         if held is not None and bool(held.entry.flags & ONE) != (arrival.mode == "ONE"):
             self._turn_away(arrival, "denied", "this site has it in another mode")
         elif arrival.mode == "ONE":
@@ -92,7 +92,7 @@ class Arriving:
             elif reason := self._why_not(arrival):
                 self._turn_away(arrival, "denied", reason)
             else:
-                self._accept_one(arrival, held, now)
+                self._accept_one(arrival, now)
         elif seen is None:
             if state.server in arrival.hops:
                 self._come_back(arrival)
@@ -236,10 +236,8 @@ class Arriving:
         is_asked = bool(arrival.query) or arrival.message.receipt == "NONE"
         return bool(due) and not is_asked and arrival.mode == "ALL" and self._destinations.is_on
 
-    def _accept_one(self, arrival: Arrival, held: Copy | None, now: float) -> None:
+    def _accept_one(self, arrival: Arrival, now: float) -> None:
         copy = self._hold(arrival, now, 1, "received")
-        if held is not None:
-            copy.follow(held)
         if copy.entry.flags & RECEIPT:
             self._owe(arrival, copy, 1, [], now)
         self._forwarding.answer(arrival, "accepted", entry_id=copy.entry.id)

@@ -129,22 +129,12 @@ class Forwarding:
 
         Who brings it nonetheless has made it up, and with it the publisher.
         """
-        if not smuid.startswith(f"{self._state.server}/"):
+        server = self._state.server
+        if not smuid.startswith(f"{server}/"):
             return False
-        copy = self._published(smuid)
-        return copy is None or not copy.custody_to
-
-    def held(self, smuid: str) -> Copy | None:
-        """The copy of a message that has come to this site last, or was published here, if it is held yet."""
-        seen = self.known(smuid)
-        if seen is not None:
-            return self._crossing.by_id.get(seen.entry_id)
-        return self._published(smuid) if smuid.startswith(f"{self._state.server}/") else None
-
-    def _published(self, smuid: str) -> Copy | None:
-        """The copy as which a message of this site began, if it is held yet."""
-        copy = self._crossing.by_id.get(own_id(parse_smuid(smuid)))
-        return copy if copy is not None and copy.smuid == smuid else None
+        parts = parse_smuid(smuid)
+        copy = self._crossing.by_id.get(own_id(parts))
+        return copy is None or copy.smuid != smuid or not copy.custody_to
 
     def known(self, smuid: str) -> Seen | None:
         """What is remembered of a Smuid."""

@@ -7,7 +7,7 @@ import msgspec
 from routing.copy_events import is_for_others
 from routing.link.units import TransferOutcome
 from routing.message import DEPTH_UNLIMITED, DeliveryMode, Message
-from routing.queue import GONE, Entry
+from routing.queue import Entry
 
 FOREVER: Final = 10 * 366 * 86_400.0
 """Seconds for which the Smuid of a state message is remembered."""
@@ -110,7 +110,6 @@ class Copy(msgspec.Struct):
         source: the peer that it first came from; "" for one of our own.
         forwards: by peer.
         custody_to: mode ONE: the peer it is being handed to; "" while it is ours alone.
-        earlier: mode ONE: the copy as which the message was here before, and was held yet as it came back.
         denied_by: peers that would not have it, or hold it no more, and have not been offered it again yet;
             of mode ALL, those of copies with destinations.
         destinations: by site, those that this site is to see to and that are not known to have it.
@@ -131,7 +130,6 @@ class Copy(msgspec.Struct):
     source: str
     forwards: dict[str, Forward] = {}
     custody_to: str = ""
-    earlier: "Copy | None" = None
     denied_by: set[str] = set()
     destinations: dict[str, Open] = {}
     seen_to: frozenset[str] | None = None
@@ -145,21 +143,6 @@ class Copy(msgspec.Struct):
         """What was sent to a peer that it has not answered yet; None where there is nothing."""
         forward = self.forwards.get(peer)
         return forward if forward is not None and forward.unacknowledged else None
-
-    def follow(self, earlier: "Copy") -> None:
-        """Be the copy of a message that is held here as an earlier one, too."""
-        self.earlier = earlier
-        while earlier.earlier is not None and earlier.earlier.entry.flags & GONE:
-            earlier.earlier = earlier.earlier.earlier
-
-    def is_leaving_to(self, peer: str) -> bool:
-        """Mode ONE: whether the message was handed to a peer before, which has not answered yet."""
-        earlier = self.earlier
-        while earlier is not None:
-            if earlier.custody_to == peer and not earlier.entry.flags & GONE:
-                return True
-            earlier = earlier.earlier
-        return False
 
     def via(self, peer: str) -> list[str]:
         """The destinations that a peer is to see to."""

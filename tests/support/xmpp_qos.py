@@ -26,7 +26,8 @@ async def answer(client: XmppClient, iq: Any, content: str = "") -> None:
     await client.send(f"<iq type='result' id='{iq.get('id')}'>{content}</iq>")
 
 
-async def publish(server: XmppServer, item: str = "i", node: str = NODE) -> None:
+async def publish_item(server: XmppServer, item: str = "i", node: str = NODE) -> None:
+    """Publish as ada."""
     text = f"<publish node='{node}'><item id='{item}'><a xmlns='urn:a'/></item></publish>"
     got = await server.client("ada@shakespeare.lit/p").iq("set", f"<pubsub xmlns='{PUBSUB}'>{text}</pubsub>")
     assert got.get("type") == "result"

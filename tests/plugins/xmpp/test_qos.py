@@ -18,7 +18,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.site import BrokerSite
 from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, child, error_of, subscribe
-from tests.support.xmpp_qos import answer, counter, next_request, publish
+from tests.support.xmpp_qos import answer, counter, next_request, publish_item
 
 LIGHT = "<set xmlns='urn:xmpp:iot:control'><int name='Light' value='80'/></set>"
 CAR = (
@@ -146,7 +146,7 @@ async def test_what_an_error_of_ours_keeps_from_being_delivered_is_when_it_is_as
     tmp_path: Path,
 ) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
-        await publish(server, node="counter")
+        await publish_item(server, node="counter")
         client = entrance(server)
         await client.iq("set", assured("1"), to=COUNTER)
         topic = site.broker._router._state.topics["counter"]
@@ -295,7 +295,7 @@ async def test_what_is_not_guaranteed_is_not_assured(tmp_path: Path) -> None:
 async def test_a_client_that_speaks_it_gets_items_assured(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = await counter(server)
-        await publish(server)
+        await publish_item(server)
         iq, request = await next_request(client)
         assert request.tag == f"{{{QOS}}}assured"
         message = child(request, "{jabber:client}message")
@@ -331,7 +331,7 @@ async def test_on_a_plain_node_the_answer_to_deliver_finishes_an_item(tmp_path: 
 async def test_requests_are_repeated_until_they_are_answered(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path, answer_s=0.1) as (server, _, _):
         client = await counter(server)
-        await publish(server)
+        await publish_item(server)
         first, request = await next_request(client)
         again, same = await next_request(client)
         assert again.get("id") == first.get("id")
@@ -345,7 +345,7 @@ async def test_requests_are_repeated_until_they_are_answered(tmp_path: Path) -> 
 async def test_a_received_item_is_delivered_and_not_sent_again_after_a_restart(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = await counter(server)
-        await publish(server)
+        await publish_item(server)
         iq, request = await next_request(client)
         await answer(client, iq)
         _, second = await next_request(client)
@@ -368,7 +368,7 @@ async def test_a_received_item_is_delivered_and_not_sent_again_after_a_restart(t
 async def test_an_item_that_was_not_received_goes_to_another_after_a_restart(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = await counter(server)
-        await publish(server)
+        await publish_item(server)
         await next_request(client)
     server = XmppServer()
     other = server.client("worker@shakespeare.lit/other")
@@ -382,7 +382,7 @@ async def test_an_item_that_was_not_received_goes_to_another_after_a_restart(tmp
 async def test_an_item_received_by_who_is_gone_waits_for_it(tmp_path: Path, leaves: bool) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client, other = await counter(server), await counter(server, resource="2")
-        await publish(server)
+        await publish_item(server)
         iq, request = await next_request(client)
         await answer(client, iq)
         await next_request(client)

@@ -10,7 +10,7 @@ from plugins.xmpp.known.transfers import TRIES
 from plugins.xmpp.wire.namespaces import QOS
 from tests.support.xmpp import XmppClient, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, SMQP, subscribe
-from tests.support.xmpp_qos import answer, counter, next_request, publish
+from tests.support.xmpp_qos import answer, counter, next_request, publish_item
 
 
 async def test_an_error_to_deliver_gives_a_received_item_to_nobody_else(
@@ -19,7 +19,7 @@ async def test_an_error_to_deliver_gives_a_received_item_to_nobody_else(
     """It may be the server's, and an earlier request may have been worked on."""
     async with xmpp_site(tmp_path) as (server, _, site):
         client, other = await counter(server), await counter(server, resource="2")
-        await publish(server)
+        await publish_item(server)
         iq, _ = await next_request(client)
         await answer(client, iq)
         iq, first = await next_request(client)
@@ -59,7 +59,7 @@ async def test_who_answers_with_errors_is_there_however_long(
     async with xmpp_site(tmp_path, answer_s=1.0) as (server, service, _):
         client = await counter(server)
         await work_without(client, "other")
-        await publish(server)
+        await publish_item(server)
         iq, _ = await next_request(client)
         await answer(client, iq)
         for _ in range(2 * TRIES):
@@ -73,7 +73,7 @@ async def test_an_item_that_a_client_refuses_as_if_it_was_gone_comes_again(tmp_p
     async with xmpp_site(tmp_path) as (server, service, _):
         client = await counter(server)
         await work_without(client, "other")
-        await publish(server)
+        await publish_item(server)
         for _ in range(2):
             iq, request = await next_request(client)
             assert request.tag == f"{{{QOS}}}assured"
