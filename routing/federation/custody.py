@@ -9,9 +9,9 @@ A site that nobody could take it at hands it also to a peer that had it before; 
 are merely busy does not, or two busy sites would pass it to and fro. One to whose subscriptions nobody is
 attached does so for who is attached elsewhere, and for nobody else, or two such would. Nor does one that took
 it until now, or where somebody was attached, while its news still says so: another such would send it here
-again. Nor does it go back to a peer that has not told yet, on a link that has come up, what it wants now; nor
-to one that has not answered yet for the last time: what it tells comes before its answer, so that the same
-that sent the message in a circle is not gone by once more.
+again. Nor does it go back to a peer that has not told yet, on a link that has come up, what it wants now.
+Where it has come back before the peer has answered that is to have it again, it waits for the answer: before
+that the peer tells what it wants by then.
 
 Where the next site on the way is down, the message waits for it, unless it can go round by a site that has
 not had it. A way back is taken only if it is the nearest of all, up or down: what is told of interest stays
@@ -87,6 +87,7 @@ class Custody:
         self._denied: dict[tuple[str, str], dict[int, Copy]] = {}  # by peer and topic; some have ended since
         # by topic, and entry; has been everywhere too often, and the minute in which it goes on; likewise
         self._wandering: dict[str, dict[int, int]] = {}
+        self._awaiting: dict[int, None] = {}  # ids of entries that wait for an answer; likewise
         self._minute = 0
 
     def hand_over(self, entry: Entry, *, again: bool = False) -> bool:
@@ -116,7 +117,7 @@ class Custody:
             self._forwarding.note_handed(copy)
             self._lifecycle.handed_over(sent)
             return True
-        copy.custody_to = peer.name
+        self._state.crossing.leave(copy, peer.name)
         query = self._state.next_query(peer.name) if entry.flags & RECEIPT else 0
         self._receipts.handing(entry, query)
         copy.forwards[peer.name] = Forward(depth, query, unacknowledged=1, attempts=1)
@@ -162,7 +163,10 @@ class Custody:
             name = min(up)[-1]
         nearest = self._forwarding.peers[name]
         may_go = nearest.up and (nearest.has_told or nearest.name not in copy.hops)
-        return nearest if may_go and not copy.is_leaving_to(nearest.name) else None
+        if may_go and self._state.crossing.is_leaving_to(copy.smuid, nearest.name):
+            self._awaiting[copy.entry.id] = None
+            return None
+        return nearest if may_go else None
 
     def _wait(self, copy: Copy, peer: str) -> int:
         """Minutes before a copy may go again to a peer that has had it, though nothing changes."""
@@ -183,7 +187,7 @@ class Custody:
         entry = copy.entry
         if copy.custody_to != peer or entry.flags & GONE:
             return
-        copy.custody_to = ""
+        self._state.crossing.stay(copy)
         handed = answered.outcome in ("accepted", "duplicate")
         crossing = self._crossing(copy, peer)
         record = Record(
@@ -209,8 +213,9 @@ class Custody:
 
     def _offer_come_back(self, copy: Copy) -> None:
         """Hand over the message, which has come back meanwhile, if it waits for the answer that has come."""
-        later = self._forwarding.held(copy.smuid)
-        if later is not None and later.earlier is not None:
+        seen = self._forwarding.known(copy.smuid)
+        later = self._state.crossing.by_id.get(seen.entry_id) if seen is not None else None
+        if later is not None and later is not copy:
             self._hand_over_waiting(later.entry)
 
     def _hand_over_waiting(self, entry: Entry) -> None:
@@ -226,8 +231,12 @@ class Custody:
         return sum(step == (here, peer) for step in pairwise(way))
 
     def offer_denied(self) -> None:
-        """Offer peers again what they would not have, or have had so often; called each minute or so."""
+        """Offer peers again what they would not have, have had so often, or were to answer for before.
+
+        Called each minute or so.
+        """
         self._minute += 1
+        self._offer_awaiting()
         for topic in list(self._wandering):
             try:
                 self._offer_wandering(topic)
@@ -238,6 +247,17 @@ class Custody:
                 self._offer_denied(peer, topic, 1)
             except Exception as error:  # what it met is waiting here, and is offered no more
                 self._state.mishap("what a peer would not have", error)
+
+    def _offer_awaiting(self) -> None:
+        """Look again at what waits for an answer: none comes for a copy that has ended meanwhile."""
+        awaiting, self._awaiting = self._awaiting, {}
+        for id in awaiting:
+            copy = self._state.crossing.by_id.get(id)
+            try:
+                if copy is not None:
+                    self._hand_over_waiting(copy.entry)
+            except Exception as error:  # as above
+                self._state.mishap("what waits for a peer's answer", error)
 
     def _offer_denied(self, peer: str, topic: str, count: int) -> None:
         denied = self._denied.get((peer, topic), {})

@@ -355,8 +355,9 @@ class Federation:
                 for site in copy.destinations.keys() - self.spreading.known.keys() - {UNKNOWN}:
                     self.spreading.doubt(site, now)
             return True
-        copy.custody_to = waits_for[0] if waits_for else ""
-        return not copy.custody_to
+        if waits_for:
+            self._crossing.leave(copy, waits_for[0])
+        return not waits_for
 
     # -- what this site does ----------------------------------------------------------------------
 

@@ -52,6 +52,8 @@ class Crossing:
         destined: by entry id, those that have destinations, or had.
         besides: by topic, of copies with open destinations, or that are passed on, what counts besides
             messages and their bodies.
+        leaving: by Smuid, ids of the copies of mode ONE that are being handed over: more than one where the
+            message has come back before the peer has answered.
         followed: by topic and destination, the copy of those which are open that a peer was asked last to
             see to: what comes after it is to go the same way, while that is as short as any.
     """
@@ -63,6 +65,7 @@ class Crossing:
         self.destined: dict[int, Copy] = {}
         self._held_from: dict[tuple[str, str], Held] = {}
         self.besides: dict[str, Held] = {}
+        self.leaving: dict[str, list[int]] = {}
         self.followed: dict[str, dict[str, Copy]] = {}
 
     def begin(self, copy: Copy) -> None:
@@ -85,6 +88,8 @@ class Crossing:
         copy = self.by_id.pop(entry.id, None)
         if copy is None:
             return
+        if copy.custody_to:
+            self.stay(copy)
         if self.destined.pop(entry.id, None) is not None:
             self._note(copy, -1)
             entry.flags &= ~PASSED_ON
@@ -101,6 +106,23 @@ class Crossing:
             held.bytes -= entry.size
             if not held.messages:
                 del self._held_from[copy.source, entry.topic.name]
+
+    def leave(self, copy: Copy, peer: str) -> None:
+        """Note that a copy of mode ONE is being handed to a peer."""
+        copy.custody_to = peer
+        self.leaving.setdefault(copy.smuid, []).append(copy.entry.id)
+
+    def stay(self, copy: Copy) -> None:
+        """Note that it is so no more: the peer has answered, or the copy has ended otherwise."""
+        copy.custody_to = ""
+        ids = self.leaving[copy.smuid]
+        ids.remove(copy.entry.id)
+        if not ids:
+            del self.leaving[copy.smuid]
+
+    def is_leaving_to(self, smuid: str, peer: str) -> bool:
+        """Whether a message is being handed to a peer, as a copy that may have been here before."""
+        return any(self.by_id[id].custody_to == peer for id in self.leaving.get(smuid, ()))
 
     def follow(self, copy: Copy, site: str, *, in_turn: bool) -> None:
         """Let what comes after this copy follow it to a destination that a peer sees to.

@@ -16,16 +16,30 @@ MUTATIONS: Final = [
     Mutation(
         name="what comes home goes to a peer again that has not answered for the last time",
         file="routing/federation/custody.py",
-        old="return nearest if may_go and not copy.is_leaving_to(nearest.name) else None",
-        new="return nearest if may_go else None",
+        old="if may_go and self._state.crossing.is_leaving_to(copy.smuid, nearest.name):",
+        new="if False:",
         tests=(f"{HOMECOMING}::test_what_comes_home_before_its_leaving_is_answered_waits_for_that_{BEFORE}",),
     ),
     Mutation(
         name="what waits for the answer of a peer waits on once that has come",
         file="routing/federation/custody.py",
-        old="        if later is not None and later.earlier is not None:\n",
+        old="        if later is not None and later is not copy:\n",
         new="        if False:\n",
         tests=(f"{HOMECOMING}::test_what_comes_home_before_its_leaving_is_answered_waits_for_that_{BEFORE}",),
+    ),
+    Mutation(
+        name="what waits for an answer waits for ever where none comes",
+        file="routing/federation/custody.py",
+        old="        self._offer_awaiting()\n",
+        new="",
+        tests=(f"{HOMECOMING}::test_what_waits_for_an_answer_goes_on_where_none_will_come",),
+    ),
+    Mutation(
+        name="of copies that are being handed over the last alone counts",
+        file="routing/peering/crossing.py",
+        old="for id in self.leaving.get(smuid, ()))",
+        new="for id in self.leaving.get(smuid, ())[-1:])",
+        tests=(f"{HOMECOMING}::test_what_comes_home_once_more_waits_for_each_peer_that_has_not_answered",),
     ),
     Mutation(
         name="of ways back the nearest is taken again and again",

@@ -207,15 +207,15 @@ MUTATIONS = [
     Mutation(
         name="mode ONE: it is offered here while a peer may have it",
         file="routing/federation/custody.py",
-        old="        copy.custody_to = peer.name\n",
+        old="        self._state.crossing.leave(copy, peer.name)\n",
         new="",
         seed=0,
     ),
     Mutation(
         name="mode ONE: a restart forgets that a peer may have it",
         file="routing/federation/federation.py",
-        old='copy.custody_to = waits_for[0] if waits_for else ""',
-        new='copy.custody_to = ""',
+        old="            self._crossing.leave(copy, waits_for[0])\n        return not waits_for\n",
+        new="            pass\n        return True\n",
         seed=3,
     ),
     Mutation(

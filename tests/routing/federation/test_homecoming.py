@@ -4,7 +4,13 @@ import msgspec
 
 from routing.peering.copies import Answered, PeerRules
 from routing.peering.decisions import AcknowledgeUnit, Send
+from routing.router import Router
 from tests.support.sites import RouterFederation
+
+
+def sends(router: Router) -> list[str]:
+    """The peers to which a site sends what it has decided to send."""
+    return [decision.peer for decision in router.take() if isinstance(decision, Send)]
 
 
 def gone_and_come_back() -> RouterFederation:
@@ -89,10 +95,45 @@ def test_what_comes_home_before_its_leaving_is_answered_waits_for_that_before_it
     [(entry_id, leaving)] = federation.bulk["alpha", "beta"]
     coming = msgspec.structs.replace(leaving, peer="beta", hops=("alpha", "beta"))
     alpha.federation.arriving.arrive(federation.now, coming)
-    assert not [decision for decision in alpha.take() if isinstance(decision, Send)]
+    assert sends(alpha) == []
     alpha.federation.acknowledged(federation.now, "beta", entry_id, Answered("accepted"))
     [again] = [decision for decision in alpha.take() if isinstance(decision, Send)]
     assert (again.peer, again.copy.hops) == ("beta", ("alpha", "beta"))
+
+
+def test_what_comes_home_once_more_waits_for_each_peer_that_has_not_answered() -> None:
+    federation = RouterFederation({("alpha", "beta"), ("alpha", "gamma")})
+    for peer in ("beta", "gamma"):
+        federation.subscribe(peer, credit=0)
+    federation.settle()
+    federation.publish("alpha", "m", delivery="ONE", depth=-1)
+    alpha = federation.routers["alpha"]
+    hops: tuple[str, ...] = ("alpha",)
+    [(entry_id, leaving)] = federation.bulk["alpha", "beta"]
+    for peer, goes_to in (("beta", ["gamma"]), ("gamma", [])):
+        hops = (*hops, peer)
+        alpha.federation.arriving.arrive(
+            federation.now, msgspec.structs.replace(leaving, peer=peer, hops=hops)
+        )
+        assert sends(alpha) == goes_to
+        hops = (*hops, "alpha")
+    alpha.federation.acknowledged(federation.now, "beta", entry_id, Answered("accepted"))
+    assert sends(alpha) == ["beta"]
+
+
+def test_what_waits_for_an_answer_goes_on_where_none_will_come() -> None:
+    federation = RouterFederation({("alpha", "beta")})
+    federation.subscribe("beta", credit=0)
+    federation.settle()
+    federation.publish("alpha", "m", delivery="ONE", depth=-1)
+    alpha = federation.routers["alpha"]
+    [(entry_id, leaving)] = federation.bulk["alpha", "beta"]
+    coming = msgspec.structs.replace(leaving, peer="beta", hops=("alpha", "beta"))
+    alpha.federation.arriving.arrive(federation.now, coming)
+    assert sends(alpha) == []
+    alpha.deliveries.drop(alpha._state.entries[entry_id], federation.now, "its body cannot be read")
+    alpha.federation.custody.offer_denied()
+    assert sends(alpha) == ["beta"]
 
 
 def test_sites_with_no_way_to_a_taker_but_links_that_are_down_do_not_pass_a_message_to_and_fro() -> None:
