@@ -88,6 +88,7 @@ class WebSocketTransport:
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """What came in messages; b"" once the client has closed the WebSocket, or broken its rules.
 
+        A message may be empty, and of one that comes in parts the part that is there, too: that ends nothing.
         Where it is cancelled, no message is lost.
         """
         while not self._came and not self._ended:
@@ -112,11 +113,11 @@ class WebSocketTransport:
         if isinstance(event, TextMessage):
             if self._text is None:
                 self._text = True
-            self._came.append(event.data.encode())
+            self._keep(event.data.encode())
         elif isinstance(event, BytesMessage):
             if self._text is None:
                 self._text = False
-            self._came.append(bytes(event.data))
+            self._keep(bytes(event.data))
         elif isinstance(event, Ping):
             return event.response() if self._is_open else None  # after its own close the server says no more
         elif isinstance(event, CloseConnection):
@@ -127,6 +128,10 @@ class WebSocketTransport:
             if self._websocket.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
                 return event.response()
         return None
+
+    def _keep(self, came: bytes) -> None:
+        if came:
+            self._came.append(came)
 
     def send_now(self, pieces: list[bytes]) -> list[bytes]:
         """None of it: an answer to a ping may be under way."""

@@ -123,6 +123,40 @@ async def test_a_message_may_come_in_fragments(browser: Any) -> None:
     assert (await browser.frame())[0].command == "CONNECTED"
 
 
+@pytest.mark.parametrize("kind", [TextMessage, BytesMessage])
+async def test_an_empty_message_ends_nothing(browser: Any, kind: Any) -> None:
+    connect = CONNECT.decode() if kind is TextMessage else CONNECT
+    await browser.open("v12.stomp")
+    await browser.send(kind(connect[:0]))
+    await trio.testing.wait_all_tasks_blocked()
+    await browser.send(kind(connect))
+    assert (await browser.frame())[0].command == "CONNECTED"
+
+
+@pytest.mark.parametrize("kind", [TextMessage, BytesMessage])
+async def test_empty_fragments_end_nothing(browser: Any, kind: Any) -> None:
+    connect = CONNECT.decode() if kind is TextMessage else CONNECT
+    await browser.open("v12.stomp")
+    for data, is_last in ((connect[:0], False), (connect, False), (connect[:0], True)):
+        await browser.send(kind(data, message_finished=is_last))
+        await trio.testing.wait_all_tasks_blocked()
+    assert (await browser.frame())[0].command == "CONNECTED"
+    await browser.send(kind("\n" if kind is TextMessage else b"\n"))
+    await trio.testing.wait_all_tasks_blocked()
+    await browser.send(Ping(b"there?"))
+    assert await browser.event() == Pong(b"there?")
+
+
+async def test_a_character_may_be_cut_between_reads(browser: Any) -> None:
+    await browser.open("v12.stomp")
+    await browser.send(TextMessage(CONNECT.decode()))
+    await browser.frame()
+    for byte in browser.websocket.send(TextMessage("BEGIN\ntransaction:t\nreceipt:😀\n\n\0")):
+        await browser.stream.send_all(bytes([byte]))
+        await trio.testing.wait_all_tasks_blocked()
+    assert (await browser.frame())[0].headers["receipt-id"] == "😀"
+
+
 async def test_a_ping_is_answered(browser: Any) -> None:
     await browser.open("v12.stomp")
     await browser.send(Ping(b"there?"))
