@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import trio
+from h11 import LocalProtocolError
 from wsproto import ConnectionType, WSConnection
 from wsproto.connection import ConnectionState
 from wsproto.events import (
@@ -69,21 +70,27 @@ class WebSocketTransport:
                         agreed = next((name for name in SUBPROTOCOLS if name in offered), None)
                         await self._stream.send_all(self._websocket.send(AcceptConnection(agreed)))
                         return
-            except RemoteProtocolError as error:
-                refusal = RejectConnection(
-                    status_code=getattr(error.event_hint, "status_code", 400),
-                    headers=[
-                        (b"content-type", b"text/plain; charset=utf-8"),
-                        (b"content-length", b"%d" % len(NO_WEBSOCKET)),
-                        (b"connection", b"close"),
-                    ],
-                    has_body=True,
-                )
-                body = RejectData(NO_WEBSOCKET)
-                await self._stream.send_all(self._websocket.send(refusal) + self._websocket.send(body))
+            except (RemoteProtocolError, UnicodeError) as error:  # the latter of a header that is not ASCII
+                await self._refuse(getattr(error, "event_hint", None) or RejectConnection())
                 return
             if not data:
                 return
+
+    async def _refuse(self, hint: RejectConnection) -> None:
+        refusal = RejectConnection(
+            status_code=hint.status_code,
+            headers=[
+                *hint.headers,
+                (b"content-type", b"text/plain; charset=utf-8"),
+                (b"content-length", b"%d" % len(NO_WEBSOCKET)),
+                (b"connection", b"close"),
+            ],
+            has_body=True,
+        )
+        answer = self._websocket.send(refusal)
+        with suppress(LocalProtocolError):  # the answer to HEAD may have no body
+            answer += self._websocket.send(RejectData(NO_WEBSOCKET))
+        await self._stream.send_all(answer)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """What came in messages; b"" once the client has closed the WebSocket, or broken its rules.

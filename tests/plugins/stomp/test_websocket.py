@@ -227,13 +227,53 @@ async def test_a_message_of_the_websocket_is_one_frame(browser: Any) -> None:
         assert browser.decoder.next_frame() is None
 
 
-async def test_an_http_request_that_is_no_websocket_is_answered_as_http(browser: Any) -> None:
-    await browser.stream.send_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+async def answer_to(browser: Any, request: bytes) -> tuple[bytes, bytes]:
+    """The head and the body of an answer after which the connection ends."""
+    await browser.stream.send_all(request)
     answer = b""
-    while data := await browser.stream.receive_some(65_536):
-        answer += data
-    assert answer.startswith(b"HTTP/1.1 400 ")
-    assert b"STOMP over WebSocket" in answer.partition(b"\r\n\r\n")[2]
+    with trio.fail_after(PATIENCE_S):
+        while data := await browser.stream.receive_some(65_536):
+            answer += data
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return head, body
+
+
+async def test_an_http_request_that_is_no_websocket_is_answered_as_http(browser: Any) -> None:
+    head, body = await answer_to(browser, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"STOMP over WebSocket" in body
+
+
+HANDSHAKE = (
+    b"GET /ws HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "request_line_and_headers", [b"HEAD / HTTP/1.1\r\nHost: a\r\n", HANDSHAKE.replace(b"GET", b"HEAD")]
+)
+async def test_head_is_answered_without_a_body(browser: Any, request_line_and_headers: bytes) -> None:
+    head, body = await answer_to(browser, request_line_and_headers + b"\r\n")
+    assert (head.split(b" ")[1], body) == (b"400", b"")
+
+
+@pytest.mark.parametrize(
+    "handshake",
+    [
+        HANDSHAKE.replace(b"Host: a", b"Host: \xff"),
+        HANDSHAKE.replace(b"Host: a", b"Host: xn--a"),
+        HANDSHAKE + b"Sec-WebSocket-Protocol: v12.st\xf6mp\r\n",
+        HANDSHAKE + b"Sec-WebSocket-Extensions: permessage-deflate; \xff\r\n",
+    ],
+)
+async def test_a_handshake_with_a_header_that_is_no_ascii_is_refused(
+    browser: Any, handshake: bytes, site: BrokerSite
+) -> None:
+    head, body = await answer_to(browser, handshake + b"\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"STOMP over WebSocket" in body
+    assert not site.broker.mishaps.count
 
 
 async def test_what_is_not_even_http_is_dropped(browser: Any) -> None:
@@ -243,12 +283,9 @@ async def test_what_is_not_even_http_is_dropped(browser: Any) -> None:
 
 
 async def test_an_old_websocket_version_is_told_which_one_is_spoken(browser: Any) -> None:
-    request = (
-        b"GET /ws HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 8\r\n\r\n"
-    )
-    await browser.stream.send_all(request)
-    assert (await browser.stream.receive_some(65_536)).startswith(b"HTTP/1.1 426 ")
+    head, _ = await answer_to(browser, HANDSHAKE.replace(b"13", b"8") + b"\r\n")
+    assert head.startswith(b"HTTP/1.1 426 ")
+    assert b"\r\nsec-websocket-version: 13" in head.lower()
 
 
 async def test_who_does_not_shake_hands_is_dropped(
