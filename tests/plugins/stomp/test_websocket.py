@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from trio.testing import lockstep_stream_one_way_pair, memory_stream_one_way_pair
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import (
     AcceptConnection,
@@ -17,7 +18,7 @@ from wsproto.events import (
 )
 
 from plugins.stomp.codec import Decoder, encode
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, pass_time
 from tests.support.site import BrokerSite
 from tests.support.stomp import WIDE, ConnectStomp
 
@@ -161,6 +162,33 @@ async def test_a_ping_is_answered(browser: Any) -> None:
     await browser.open("v12.stomp")
     await browser.send(Ping(b"there?"))
     assert await browser.event() == Pong(b"there?")
+
+
+async def test_a_ping_while_much_is_sent_keeps_no_heart_beat_from_being_heard(
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock
+) -> None:
+    def pair() -> Any:
+        """The client's sends go at once, and the server's as the client reads."""
+        (asks, hears), (answers, reads) = memory_stream_one_way_pair(), lockstep_stream_one_way_pair()
+        return trio.StapledStream(asks, reads), trio.StapledStream(answers, hears)
+
+    browser = Browser(connect(websocket=True, pair=pair).stream)
+    await browser.open("v12.stomp")
+    await browser.send(BytesMessage(CONNECT.replace(b"login", b"heart-beat:2000,0\nlogin")))
+    await browser.frame()
+    await browser.send(BytesMessage(b"SUBSCRIBE\nid:0\ndestination:/topic/a\nreceipt:r\n\n\0"))
+    await browser.frame()
+    await browser.send(BytesMessage(encode("SEND", {"destination": "/topic/a"}, b"x" * 200_000)))
+    await trio.testing.wait_all_tasks_blocked()
+    for payload in (b"first", b"last"):
+        await browser.send(Ping(payload))
+        await trio.testing.wait_all_tasks_blocked()
+    for _ in range(4):
+        await pass_time(mock_clock, 4)
+        await browser.send(BytesMessage(b"\n"))
+    frame, _ = await browser.frame()
+    assert len(frame.body) == 200_000
+    assert await browser.event() == Pong(b"last")
 
 
 async def test_after_an_error_the_server_closes_the_websocket(browser: Any) -> None:
