@@ -285,9 +285,11 @@ class StompConversation(Conversation):
         receipt = frame.headers.get("receipt")
         transaction = frame.headers.get("transaction")
         if transaction is not None:
-            self._transactions.add(
-                transaction, lambda: self._finish(consuming.take(delivery, strict=True), returned, None)
-            )
+
+            def settle() -> None:
+                self._finish(consuming.take(delivery, strict=True, in_transaction=True), returned, None)
+
+            self._transactions.add(transaction, settle)
             self._receipt(receipt)
             return
         numbers = consuming.take(delivery, strict=receipt is not None)
