@@ -248,20 +248,19 @@ class StompConversation(Conversation):
     def _send(self, frame: Frame) -> None:
         sending = self._sending
         assert sending is not None
-        headers, session = frame.headers, self._session
-        topic, message, delay_s = sending.read(frame)
+        headers = frame.headers
         transaction, receipt = headers.get("transaction"), headers.get("receipt")
         if transaction is not None:
             size = len(frame.body) + sum(len(name) + len(value) for name, value in headers.items())
-            self._transactions.add(
-                transaction, lambda: session.publish(topic, message, delay_s=delay_s), size
-            )
-        elif message.guarantee:
-            session.publish(topic, message, self._owe(receipt), delay_s=delay_s)
+            self._transactions.add(transaction, sending.read_for_commit(frame), size)
+            self._receipt(receipt)
             return
+        topic, message, delay_s = sending.read(frame)
+        if message.guarantee:
+            self._session.publish(topic, message, self._owe(receipt), delay_s=delay_s)
         else:
             sending.publish_unguaranteed(topic, message, delay_s, asks=receipt is not None)
-        self._receipt(receipt)
+            self._receipt(receipt)
 
     def _subscribe(self, frame: Frame) -> None:
         assert self._consuming is not None

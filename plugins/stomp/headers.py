@@ -67,6 +67,8 @@ _OF_THE_FRAME: Final = frozenset(
     | {"smuid", "hops", "account", "oci-message-id", "expire-after", "visible-after"}
     | set(_DELAYS)
 )
+BY_THE_CLOCK: Final = frozenset({"expires", "_AMQ_SCHED_DELIVERY"})
+"""Headers of SEND that state a time of the clock."""
 _REFUSED: Final = {
     # Passed over they would mislead: who asks for a schedule relies on it.
     **dict.fromkeys(
