@@ -216,7 +216,7 @@ class StompConversation(Conversation):
         self._end_with(Refusal(code, f"{text}; connect to {redirect}" if redirect else text), None)
 
     def handle(self, events: Iterable[SessionEvent]) -> None:
-        """See `Conversation`. Who is leaving is delivered nothing more."""
+        """See `Conversation`. Who is leaving is delivered nothing more, and loses no subscription."""
         consuming = self._consuming
         assert consuming is not None
         for event in events:
@@ -229,7 +229,7 @@ class StompConversation(Conversation):
                 consuming.withdrawn(event)
             elif isinstance(event, Detached):
                 refusal = consuming.detached(event)
-                if refusal is not None:
+                if refusal is not None and self.goodbye is None:
                     self._fail(refusal, None)
 
     # -- the client's frames ----------------------------------------------------------------------
