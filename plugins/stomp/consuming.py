@@ -90,14 +90,15 @@ class Consuming:
         headers = frame.headers
         destination = self.destination(required(frame, "destination"))
         key = self._key(frame)
-        if key in self._subscriptions:
-            raise Refusal(Refusal.BAD_FRAME, f"there is a subscription with {key[0]} {key[1][:80]!r} already")
+        self._check_is_free(key)
         if destination.kind == "reply":
             raise Refusal(Refusal.BAD_TOPIC, f"{destination.text[:300]!r} can only be sent to")
         targets = destination.subscribed
         if destination.kind == "temporary":
             targets = {self.temporary_topic(destination.name): destination.text}
-            self._end(("id", destination.text), None)
+            replies = self._subscriptions.get(("id", destination.text))
+            if replies is not None and replies.targets == targets:
+                self._end(replies.key, None)
         ack = read_ack_mode(headers)
         options = read_options(headers, ack, destination, self._settings, self.limits)
         self._begin(Subscription(headers.get("id"), destination, targets, ack), options, request)
@@ -133,6 +134,10 @@ class Consuming:
                 request if target == last else None,
             )
 
+    def _check_is_free(self, key: tuple[str, str]) -> None:
+        if key in self._subscriptions:
+            raise Refusal(Refusal.BAD_FRAME, f"there is a subscription with {key[0]} {key[1][:80]!r} already")
+
     def destination(self, text: str) -> Destination:
         """Understand a destination. Raises Refusal (bad-topic)."""
         return parse_destination(text, self._settings.slashes, self._settings.cloud_headers)
@@ -158,6 +163,7 @@ class Consuming:
         destination = parse_destination(reply_to)
         topic = self.temporary_topic(destination.name)
         if not any(topic in subscription.targets for subscription in self._delivering.values()):
+            self._check_is_free(("id", reply_to))
             subscription = Subscription(reply_to, destination, {topic: reply_to}, "auto")
             options = read_options({}, "auto", destination, self._settings, self.limits)
             self._begin(subscription, options, None)
