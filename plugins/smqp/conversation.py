@@ -122,10 +122,7 @@ class SmqpConversation(Conversation):
                 self._note_end(lost)
                 return None
             except Refusal as refusal:
-                frame = self._reader.refused
-                self.note_refused(refusal)
-                if frame is not self._begun or is_answered(frame):
-                    self.out.append(replies.error(reply_key(frame), without_secret(frame, refusal)))
+                self._refuse_frame(self._reader.refused, refusal)
                 self.frames += 1
                 continue
             if frame is None:
@@ -136,7 +133,7 @@ class SmqpConversation(Conversation):
             try:
                 command = read_command(frame)
             except Refusal as refusal:
-                self._tell_refused(reply_key(frame), without_secret(frame, refusal))
+                self._refuse_frame(frame, refusal)
                 continue
             if self._session is not None:
                 self._carry_out(self._session, command)
@@ -144,7 +141,7 @@ class SmqpConversation(Conversation):
                 self._login = command
                 return Credentials(command.account, command.password, command.channel)
             else:
-                self._carry_out_early(command)
+                self._carry_out_early(frame, command)
         return None
 
     def _look_ahead(self) -> bool:
@@ -172,14 +169,14 @@ class SmqpConversation(Conversation):
             self.goodbye = replies.goodbye(refusal.code)
             self._note_end(refusal)
 
-    def _carry_out_early(self, command: Command) -> None:
+    def _carry_out_early(self, frame: Frame, command: Command) -> None:
         if isinstance(command, Ping):
             self.out.append(replies.pong(command.request))
         elif isinstance(command, Quit):
             self._quit()
         else:
             early = Refusal(Refusal.NOT_LOGGED_IN, "PASS account[/channel] password comes first")
-            self._tell_refused(command.key, early)
+            self._refuse_frame(frame, early)
 
     def _carry_out(self, session: Session, command: Command) -> None:
         """An unguaranteed PUBLISH is never answered, not even when it is refused. Source: SMQP GUARANTEE."""
@@ -204,6 +201,12 @@ class SmqpConversation(Conversation):
             self.note_refused(refusal)
             if type(command) is not Publish or command.message.guarantee:
                 self.out.append(replies.error(command.key, refusal))
+
+    def _refuse_frame(self, frame: Frame, refusal: Refusal) -> None:
+        """Refuse what was read of a frame: alike, however the stream was cut as it came."""
+        self.note_refused(refusal)
+        if is_answered(frame):
+            self.out.append(replies.error(reply_key(frame), without_secret(frame, refusal)))
 
     def _tell_refused(self, key: RequestKey, refusal: Refusal) -> None:
         self.note_refused(refusal)

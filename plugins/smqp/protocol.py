@@ -88,7 +88,7 @@ def without_secret(frame: Frame, refusal: Refusal) -> Refusal:
 
 
 def is_answered(frame: Frame) -> bool:
-    """Whether a frame that is refused before it was read whole gets an answer. Source: SMQP GUARANTEE."""
+    """Whether a frame that is refused gets an answer, by what could be read of it. Source: SMQP GUARANTEE."""
     return frame.command != "PUBLISH" or not any(
         name.lower() in ("guarantee", "guar") and value.strip().upper() == "NO"
         for name, value in frame.headers

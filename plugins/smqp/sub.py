@@ -29,6 +29,8 @@ from routing.message import Section
 
 Format = Literal["text", "headers", "raw", "json"]
 BATCH_MAX: Final = 500
+UNCERTAIN_MAX: Final = 100_000
+"""What is written may be committed though the answer was lost with its connection: it never comes again."""
 
 SUBSCRIBE_TIMEOUT_S: Final = 30.0
 PAUSE_FIRST_S: Final = 0.5
@@ -79,8 +81,8 @@ class _Receiving:
         self._silent_at: float | None = None  # when the silence has been long enough; None before the first
         self._connected_at: float | None = None  # None while there is no connection
         self._pause_s = PAUSE_FIRST_S
-        self._uncertain: set[str] = set()
-        """Smuids of what is written, until the server has said that it is committed."""
+        self._uncertain: dict[str, None] = {}
+        """Smuids of what is written, until the server has said that it is committed; the oldest first."""
 
     async def over(self, client: Client) -> None:
         """Receive over a connection until there is nothing more to come. Raises also ConnectionLost."""
@@ -104,8 +106,7 @@ class _Receiving:
                 return
             again = [delivery for delivery in deliveries if delivery.message.smuid in self._uncertain]
             if again:
-                await _commit(client, again)
-                self._uncertain -= {delivery.message.smuid for delivery in again}
+                await self._commit(client, again)
                 deliveries = [delivery for delivery in deliveries if delivery not in again]
             batch = deliveries if self._left is None else deliveries[: self._left]
             with passing_over_lost():
@@ -177,18 +178,19 @@ class _Receiving:
             _write(b"".join(_formatted(delivery, self._wish.format) for delivery in some))
             if self._left is not None:
                 self._left -= len(some)
-            self._uncertain = {delivery.message.smuid for delivery in some if delivery.number}
-            await _commit(client, some)
-            self._uncertain.clear()
+            self._uncertain |= {delivery.message.smuid: None for delivery in some if delivery.number}
+            while len(self._uncertain) > UNCERTAIN_MAX:
+                del self._uncertain[next(iter(self._uncertain))]
+            await self._commit(client, some)
 
-
-async def _commit(client: Client, written: list[Delivery]) -> None:
-    with passing_over_lost():
-        await client.commit(written)
-    for delivery in written:
-        if delivery.withdrawn is not None:
-            what = f"written, and withdrawn before it was committed ({delivery.withdrawn})"
-            tell(f"{what}: {delivery.message.smuid}")
+    async def _commit(self, client: Client, written: list[Delivery]) -> None:
+        with passing_over_lost():
+            await client.commit(written)
+        for delivery in written:
+            self._uncertain.pop(delivery.message.smuid, None)
+            if delivery.withdrawn is not None:
+                what = f"written, and withdrawn before it was committed ({delivery.withdrawn})"
+                tell(f"{what}: {delivery.message.smuid}")
 
 
 async def _take(client: Client) -> list[Delivery]:

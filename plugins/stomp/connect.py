@@ -50,6 +50,8 @@ def read_connect(frame: Frame, *, token_passcode: bool) -> Connect:
     if version == "1.0":
         headers = {name: value.strip(" ") for name, value in headers.items()}
     sends, wants = read_heart_beat(headers.get("heart-beat", "0,0"))
+    if version == "1.0":  # which has no heart-beats: the client is told of none, and so sends none
+        sends = wants = 0
     password = headers.get("passcode", "")
     client_id = headers.get("client-id")
     return Connect(

@@ -9,7 +9,7 @@ Both count from 1, for the connection: its subscriptions and its deliveries. An 
 no longer held (it was acknowledged before, its subscription has ended, or it needs none) does nothing; one
 whose lock was lost does nothing either, and is an error where it asked for a receipt or belongs to a
 transaction. So is one of a later delivery that covers it, in the ack mode client, and one in a transaction
-whose subscription ends before COMMIT.
+whose delivery was still held when its subscription ended, before COMMIT.
 """
 
 import re
@@ -34,6 +34,8 @@ _WITHDRAWN: Final = {
     "removed": "the message has been removed meanwhile",
     "dropped": "the site has given the message up meanwhile, as its hop log tells",
 }
+_GIVEN_BACK: Final = "its subscription has ended meanwhile, and gave it back"
+_FORGOTTEN: Final = "it is held no more, and why is forgotten, as that became of so many"
 NEVER_MS: Final = 253_402_300_799_000
 """`expire-after` of what has no end: the last second of the year 9999, which every date type can hold."""
 
@@ -76,7 +78,9 @@ class Consuming:
         self._delivering: dict[tuple[str, str], Subscription] = {}  # by target and name
         self._temporary: dict[str, str] = {}  # system topics by name
         self._numbered: dict[int, Subscription] = {}
-        self._withdrawn: dict[int, tuple[Subscription, str]] = {}  # and why
+        # Deliveries that were withdrawn, or given back (None), and why.
+        self._lost: dict[int, tuple[Subscription | None, str]] = {}
+        self._forgotten = 0  # the greatest number of those of which that is not known any more
         self._last_number = 0
 
     # -- SUBSCRIBE and UNSUBSCRIBE ----------------------------------------------------------------
@@ -86,14 +90,15 @@ class Consuming:
         headers = frame.headers
         destination = self.destination(required(frame, "destination"))
         key = self._key(frame)
-        if key in self._subscriptions:
-            raise Refusal(Refusal.BAD_FRAME, f"there is a subscription with {key[0]} {key[1][:80]!r} already")
+        self._check_is_free(key)
         if destination.kind == "reply":
             raise Refusal(Refusal.BAD_TOPIC, f"{destination.text[:300]!r} can only be sent to")
         targets = destination.subscribed
         if destination.kind == "temporary":
             targets = {self.temporary_topic(destination.name): destination.text}
-            self._end(("id", destination.text), None)
+            replies = self._subscriptions.get(("id", destination.text))
+            if replies is not None and replies.targets == targets:
+                self._end(replies.key, None)
         ack = read_ack_mode(headers)
         options = read_options(headers, ack, destination, self._settings, self.limits)
         self._begin(Subscription(headers.get("id"), destination, targets, ack), options, request)
@@ -129,6 +134,10 @@ class Consuming:
                 request if target == last else None,
             )
 
+    def _check_is_free(self, key: tuple[str, str]) -> None:
+        if key in self._subscriptions:
+            raise Refusal(Refusal.BAD_FRAME, f"there is a subscription with {key[0]} {key[1][:80]!r} already")
+
     def destination(self, text: str) -> Destination:
         """Understand a destination. Raises Refusal (bad-topic)."""
         return parse_destination(text, self._settings.slashes, self._settings.cloud_headers)
@@ -154,6 +163,7 @@ class Consuming:
         destination = parse_destination(reply_to)
         topic = self.temporary_topic(destination.name)
         if not any(topic in subscription.targets for subscription in self._delivering.values()):
+            self._check_is_free(("id", reply_to))
             subscription = Subscription(reply_to, destination, {topic: reply_to}, "auto")
             options = read_options({}, "auto", destination, self._settings, self.limits)
             self._begin(subscription, options, None)
@@ -186,6 +196,9 @@ class Consuming:
         if subscription is None:
             return
         del self._numbered[subscription.number]
+        for number in subscription.held:
+            self._lose(number, None, _GIVEN_BACK)
+        subscription.held.clear()
         end = self._session.detach if detach else self._session.unsubscribe
         *others, last = subscription.targets
         for target in (*others, last):
@@ -245,10 +258,17 @@ class Consuming:
         if subscription is not None and event.number in subscription.held:
             del subscription.held[event.number]
             subscription.lost.add(event.number)
-            self._withdrawn[event.number] = subscription, _WITHDRAWN[event.reason]
-            if len(self._withdrawn) > self.limits.credit_max:
-                oldest = next(iter(self._withdrawn))
-                self._withdrawn.pop(oldest)[0].lost.discard(oldest)
+            self._lose(event.number, subscription, _WITHDRAWN[event.reason])
+
+    def _lose(self, number: int, subscription: Subscription | None, why: str) -> None:
+        """Remember, of so many, what became of a delivery that has ended without its ACK."""
+        self._lost[number] = subscription, why
+        if len(self._lost) > self.limits.credit_max:
+            oldest = next(iter(self._lost))
+            self._forgotten = max(self._forgotten, oldest)
+            holder, _ = self._lost.pop(oldest)
+            if holder is not None:
+                holder.forget(oldest)
 
     def detached(self, event: Detached) -> Refusal | None:
         """Why the connection has to end, where it had the subscription."""
@@ -284,24 +304,28 @@ class Consuming:
                 raise Refusal(Refusal.NOT_FOUND, text)
         return subscription, number
 
-    def take(self, delivery: tuple[Subscription | None, int], *, strict: bool) -> list[int]:
+    def take(
+        self, delivery: tuple[Subscription | None, int], *, strict: bool, in_transaction: bool = False
+    ) -> list[int]:
         """What an ACK or NACK of what `find` has found ends: these deliveries are held no more.
 
-        None where it was not held any more. With `strict` a lost lock raises Refusal, of any that it covers.
+        None where it was not held any more. With `strict` a lost lock raises Refusal, of any that it covers;
+        `in_transaction`, too, that it was given back as its subscription ended.
         """
         subscription, number = delivery
-        if strict and number in self._withdrawn:
-            raise Refusal(Refusal.LOCK_LOST, self._withdrawn[number][1])
-        if subscription is None:
+        if strict and number in self._lost:
+            why = self._lost[number][1]
+            if in_transaction or why != _GIVEN_BACK:
+                raise Refusal(Refusal.LOCK_LOST, why)
+        if subscription is None or subscription.number not in self._numbered:
+            if in_transaction and number <= self._forgotten:
+                raise Refusal(Refusal.LOCK_LOST, _FORGOTTEN)
             return []
         if strict and (lost := subscription.covered_lost(number)):
-            raise Refusal(Refusal.LOCK_LOST, f"of one before it: {self._withdrawn[min(lost)][1]}")
-        numbers = subscription.settled(number)
-        if subscription.number in self._numbered:
-            return numbers
-        if strict and numbers:  # it has waited for COMMIT
-            raise Refusal(Refusal.LOCK_LOST, "its subscription has ended meanwhile, and gave it back")
-        return []
+            raise Refusal(Refusal.LOCK_LOST, f"of one before it: {self._lost[min(lost)][1]}")
+        if strict and subscription.covers_forgotten(number):
+            raise Refusal(Refusal.LOCK_LOST, _FORGOTTEN)
+        return subscription.settled(number)
 
 
 def required(frame: Frame, name: str) -> str:

@@ -216,7 +216,7 @@ class StompConversation(Conversation):
         self._end_with(Refusal(code, f"{text}; connect to {redirect}" if redirect else text), None)
 
     def handle(self, events: Iterable[SessionEvent]) -> None:
-        """See `Conversation`. Who is leaving is delivered nothing more."""
+        """See `Conversation`. Who is leaving is delivered nothing more, and loses no subscription."""
         consuming = self._consuming
         assert consuming is not None
         for event in events:
@@ -229,7 +229,7 @@ class StompConversation(Conversation):
                 consuming.withdrawn(event)
             elif isinstance(event, Detached):
                 refusal = consuming.detached(event)
-                if refusal is not None:
+                if refusal is not None and self.goodbye is None:
                     self._fail(refusal, None)
 
     # -- the client's frames ----------------------------------------------------------------------
@@ -248,20 +248,19 @@ class StompConversation(Conversation):
     def _send(self, frame: Frame) -> None:
         sending = self._sending
         assert sending is not None
-        headers, session = frame.headers, self._session
-        topic, message, delay_s = sending.read(frame)
+        headers = frame.headers
         transaction, receipt = headers.get("transaction"), headers.get("receipt")
         if transaction is not None:
             size = len(frame.body) + sum(len(name) + len(value) for name, value in headers.items())
-            self._transactions.add(
-                transaction, lambda: session.publish(topic, message, delay_s=delay_s), size
-            )
-        elif message.guarantee:
-            session.publish(topic, message, self._owe(receipt), delay_s=delay_s)
+            self._transactions.add(transaction, sending.read_for_commit(frame), size)
+            self._receipt(receipt)
             return
+        topic, message, delay_s = sending.read(frame)
+        if message.guarantee:
+            self._session.publish(topic, message, self._owe(receipt), delay_s=delay_s)
         else:
             sending.publish_unguaranteed(topic, message, delay_s, asks=receipt is not None)
-        self._receipt(receipt)
+            self._receipt(receipt)
 
     def _subscribe(self, frame: Frame) -> None:
         assert self._consuming is not None
@@ -285,9 +284,11 @@ class StompConversation(Conversation):
         receipt = frame.headers.get("receipt")
         transaction = frame.headers.get("transaction")
         if transaction is not None:
-            self._transactions.add(
-                transaction, lambda: self._finish(consuming.take(delivery, strict=True), returned, None)
-            )
+
+            def settle() -> None:
+                self._finish(consuming.take(delivery, strict=True, in_transaction=True), returned, None)
+
+            self._transactions.add(transaction, settle)
             self._receipt(receipt)
             return
         numbers = consuming.take(delivery, strict=receipt is not None)

@@ -67,6 +67,8 @@ _OF_THE_FRAME: Final = frozenset(
     | {"smuid", "hops", "account", "oci-message-id", "expire-after", "visible-after"}
     | set(_DELAYS)
 )
+BY_THE_CLOCK: Final = frozenset({"expires", "_AMQ_SCHED_DELIVERY"})
+"""Headers of SEND that state a time of the clock."""
 _REFUSED: Final = {
     # Passed over they would mislead: who asks for a schedule relies on it.
     **dict.fromkeys(
@@ -311,6 +313,8 @@ def write_message(message: Message, version: Version) -> list[str]:
     for name, value in message.others:
         if name == CARRIER:
             name, value = _uncarried(value)
+            if _is_never_carried(name):
+                continue
         elif name == "reply-to" and is_system_topic(value):
             value = REPLY_PREFIX + value
         if name not in _WRITTEN_FIRST:
@@ -323,6 +327,16 @@ def _uncarried(line: str) -> tuple[str, str]:
     if not (name and colon):
         return CARRIER, line  # somebody else wrote it: pass it on as what it looks like
     return unquote(name), unquote(value)
+
+
+def _is_never_carried(name: str) -> bool:
+    """Whether no SEND can have had it carried: it would pass for what servers write, or is of the body."""
+    return (
+        name in _OF_THE_FRAME
+        or name in _SMQP_NAMES
+        or name == "JMSXGroupID"
+        or (name.startswith("content-") and is_header_name(name))
+    )
 
 
 def write_timeout(seconds: float) -> str:

@@ -36,18 +36,22 @@ class Subscription:
         durable: it outlives the connection.
         held: numbers of the deliveries that are not acknowledged yet, oldest first.
         lost: numbers of those that were withdrawn, and that no ACK or NACK has covered since.
+        forgotten: the greatest number of a lost one that is not known any more.
+        settled_to: the greatest number that an ACK or NACK was for, in the ack mode client.
     """
 
     __slots__ = (
         "ack",
         "destination",
         "durable",
+        "forgotten",
         "held",
         "id",
         "lost",
         "name",
         "number",
         "prefixes",
+        "settled_to",
         "targets",
     )
 
@@ -63,6 +67,8 @@ class Subscription:
         self.durable = False
         self.held: dict[int, None] = {}
         self.lost: set[int] = set()
+        self.forgotten = 0
+        self.settled_to = 0
         self.prefixes: dict[tuple[str, str | None], bytes] = {}
 
     @property
@@ -101,6 +107,7 @@ class Subscription:
             del held[number]
             return [number]
         self.lost.difference_update(self.covered_lost(number))
+        self.settled_to = max(self.settled_to, number)
         numbers = []
         for oldest in held:
             if oldest > number:
@@ -114,6 +121,17 @@ class Subscription:
     def covered_lost(self, number: int) -> list[int]:
         """What has been withdrawn of what an ACK or NACK of this delivery covers in the ack mode client."""
         return [each for each in self.lost if each <= number] if self.ack == "client" else []
+
+    def forget(self, number: int) -> None:
+        """Know no more that this one was lost."""
+        self.lost.discard(number)
+        self.forgotten = max(self.forgotten, number)
+
+    def covers_forgotten(self, number: int) -> bool:
+        """Whether an ACK or NACK of this delivery may cover one that was lost, and is forgotten."""
+        if self.ack == "client":
+            return self.settled_to < min(number, self.forgotten)
+        return number <= self.forgotten and number not in self.held
 
 
 def read_ack_mode(headers: dict[str, str]) -> AckMode:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import trio
+from h11 import LocalProtocolError
 from wsproto import ConnectionType, WSConnection
 from wsproto.connection import ConnectionState
 from wsproto.events import (
@@ -18,6 +19,7 @@ from wsproto.events import (
     CloseConnection,
     Event,
     Ping,
+    Pong,
     RejectConnection,
     RejectData,
     Request,
@@ -46,6 +48,7 @@ class WebSocketTransport:
         self._text: bool | None = None
         self._came: list[bytes] = []
         self._sending = trio.Lock()
+        self._pong: Pong | None = None  # that is owed, to the latest ping
         self._ended = False
 
     async def open(self) -> bool:
@@ -69,56 +72,65 @@ class WebSocketTransport:
                         agreed = next((name for name in SUBPROTOCOLS if name in offered), None)
                         await self._stream.send_all(self._websocket.send(AcceptConnection(agreed)))
                         return
-            except RemoteProtocolError as error:
-                refusal = RejectConnection(
-                    status_code=getattr(error.event_hint, "status_code", 400),
-                    headers=[
-                        (b"content-type", b"text/plain; charset=utf-8"),
-                        (b"content-length", b"%d" % len(NO_WEBSOCKET)),
-                        (b"connection", b"close"),
-                    ],
-                    has_body=True,
-                )
-                body = RejectData(NO_WEBSOCKET)
-                await self._stream.send_all(self._websocket.send(refusal) + self._websocket.send(body))
+            except (RemoteProtocolError, UnicodeError) as error:  # the latter of a header that is not ASCII
+                await self._refuse(getattr(error, "event_hint", None) or RejectConnection())
                 return
             if not data:
                 return
 
+    async def _refuse(self, hint: RejectConnection) -> None:
+        refusal = RejectConnection(
+            status_code=hint.status_code,
+            headers=[
+                *hint.headers,
+                (b"content-type", b"text/plain; charset=utf-8"),
+                (b"content-length", b"%d" % len(NO_WEBSOCKET)),
+                (b"connection", b"close"),
+            ],
+            has_body=True,
+        )
+        answer = self._websocket.send(refusal)
+        with suppress(LocalProtocolError):  # the answer to HEAD may have no body
+            answer += self._websocket.send(RejectData(NO_WEBSOCKET))
+        await self._stream.send_all(answer)
+
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """What came in messages; b"" once the client has closed the WebSocket, or broken its rules.
 
+        A message may be empty, and of one that comes in parts the part that is there, too: that ends nothing.
         Where it is cancelled, no message is lost.
         """
         while not self._came and not self._ended:
             data = await self._stream.receive_some(max_bytes)
             try:
                 self._websocket.receive_data(bytes(data) or None)
-                for answer in [answer for event in self._websocket.events() if (answer := self._take(event))]:
-                    if isinstance(answer, CloseConnection) or not self._ended:
-                        await self._send(answer)
+                for close in [close for event in self._websocket.events() if (close := self._take(event))]:
+                    await self._send(close)
             except RemoteProtocolError as error:
                 self.ended_by = RULES_BROKEN
                 await self._close(CloseReason.PROTOCOL_ERROR, str(error))
                 self._ended = True
             if not data:
                 self._ended = True
+            if self._pong is not None and not self._sending.locked():
+                async with self._sending:
+                    await self._send_pong()
         came = b"".join(self._came)
         self._came.clear()
         return came
 
-    def _take(self, event: Event) -> Event | None:
-        """Keep what a message brought; returns what is to be answered."""
+    def _take(self, event: Event) -> CloseConnection | None:
+        """Keep what came; returns the answer to a close."""
         if isinstance(event, TextMessage):
             if self._text is None:
                 self._text = True
-            self._came.append(event.data.encode())
+            self._keep(event.data.encode())
         elif isinstance(event, BytesMessage):
             if self._text is None:
                 self._text = False
-            self._came.append(bytes(event.data))
+            self._keep(bytes(event.data))
         elif isinstance(event, Ping):
-            return event.response() if self._is_open else None  # after its own close the server says no more
+            self._pong = event.response()
         elif isinstance(event, CloseConnection):
             self._ended = True
             # wsproto also reports the client's breaking of the rules so, and then the state is still OPEN.
@@ -127,6 +139,10 @@ class WebSocketTransport:
             if self._websocket.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
                 return event.response()
         return None
+
+    def _keep(self, came: bytes) -> None:
+        if came:
+            self._came.append(came)
 
     def send_now(self, pieces: list[bytes]) -> list[bytes]:
         """None of it: an answer to a ping may be under way."""
@@ -161,6 +177,16 @@ class WebSocketTransport:
     async def _send(self, *events: Event, taken: Callable[[], object] = lambda: None) -> None:
         if self._ended and not isinstance(events[0], CloseConnection):
             raise trio.BrokenResourceError("the WebSocket is closed")
-        # The reader answers pings while the writer sends messages.
         async with self._sending:
             await send_in_parts(self._stream, b"".join(map(self._websocket.send, events)), taken)
+            await self._send_pong()
+
+    async def _send_pong(self) -> None:
+        """Answer the latest ping. Only for who has the lock.
+
+        The reader does so where nobody sends, and does not wait for the writer, which does it in its place:
+        so a client that takes much slowly is heard meanwhile.
+        """
+        while self._pong is not None and self._is_open and not self._ended:
+            pong, self._pong = self._pong, None
+            await self._stream.send_all(self._websocket.send(pong))

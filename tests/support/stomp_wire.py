@@ -20,6 +20,7 @@ class Wire:
     """One connection, to be used as a context.
 
     Attributes:
+        now_ms: the Unix time.
         held: the headers of a message that a subscription 0 has not acknowledged.
     """
 
@@ -27,13 +28,14 @@ class Wire:
 
     def __init__(self, site: BrokerSite, version: Version, settings: StompSettings) -> None:
         self.version = version
+        self.now_ms = 1_795_000_000_000
         self.connection = StompConversation(
             server_name=site.server_name,
             server_ident=site.server_ident,
             limits=site.limits,
             settings=settings,
             token=f"wire{next(self.numbers)}",
-            wall_ms=lambda: 1_795_000_000_000,
+            wall_ms=lambda: self.now_ms,
             note_refused=site.metrics.tell_refused,
         )
         self._site = site

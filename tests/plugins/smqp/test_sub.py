@@ -103,10 +103,10 @@ async def output(
 async def publish(site: BrokerSite, nursery: trio.Nursery) -> Any:
     publisher = Server(site, nursery)
 
-    async def publish(text: bytes) -> str:
+    async def publish(text: bytes, topic: str = "t") -> str:
         async with publisher.connect("pub") as client:
             sections = (Section("text/plain", text),)
-            smuid: str = await client.publish("t", Message(sections=sections, delivery="ONE"))
+            smuid: str = await client.publish(topic, Message(sections=sections, delivery="ONE"))
             return smuid
 
     return publish
@@ -144,6 +144,39 @@ async def test_what_is_written_and_was_not_committed_is_not_written_again(
         await output.has_written.wait()
         await publish(b"two")
     assert output.written == b"one\ntwo\n"
+
+
+async def test_what_comes_again_after_something_new_is_not_written_again_either(
+    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await publish(b"one")
+    await publish(b"another", topic="u")
+    take, later = Client.take, list[Any]()
+
+    async def take_the_last_later(client: Any) -> Any:
+        if later:
+            return [later.pop()]
+        *came, last = await take(client)
+        if not came:
+            return [last]
+        later.append(last)
+        return came
+
+    def lose_both(data: bytes) -> None:
+        if data == b"one\nanother\n":
+            monkeypatch.setattr(Client, "take", take_the_last_later)
+            server.refuses = 1_000
+            server.cut()
+
+    output.at_write = lose_both
+    async with trio.open_nursery() as receiving:
+        receiving.start_soon(receive, server, "desk", Wish(("t", "u"), SubscribeOptions(), 4, None, "text"))
+        await output.has_written.wait()
+        await publish(b"two")
+        server.refuses = 0
+        await until(lambda: output.written.endswith(b"two\n"), output)
+        await publish(b"three")
+    assert output.written == b"one\nanother\ntwo\nthree\n"
 
 
 async def test_what_a_connection_took_with_it_is_no_message_of_the_count(

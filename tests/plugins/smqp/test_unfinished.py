@@ -60,9 +60,30 @@ async def test_the_body_of_what_is_forbidden_is_passed_over(site: BrokerSite, to
         assert (await peer.line())[0] == "OK PUBLISH"
 
 
-async def test_an_unguaranteed_one_is_passed_over_without_an_answer(site: BrokerSite) -> None:
+NO_SECTION = (b"Content-Type: text/plain", b"Content-Type: none")
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+@pytest.mark.parametrize(
+    ("topic", "header", "change"),
+    [
+        ("forbidden", "x: y", (b"", b"")),
+        ("no/topic", "x: y", (b"", b"")),
+        ("eve.t", "Priority: high", (b"", b"")),
+        ("eve.t", "no line", (b"", b"")),
+        ("eve.t", "x: y", NO_SECTION),
+    ],
+)
+async def test_an_unguaranteed_one_is_passed_over_without_an_answer_however_it_is_cut(
+    site: BrokerSite, topic: str, header: str, change: tuple[bytes, bytes], is_cut: bool
+) -> None:
+    whole = publish(topic, "c1", "Guarantee: NO", header).replace(*change)
+    pieces = whole.partition(b"Content-Length") if is_cut else (whole,)
     async with connected(site, "eve") as peer:
-        await peer.send(*begun("forbidden", "c1", "Guarantee: NO"), frame("PING"))
+        for piece in pieces:
+            await peer.send(piece)
+            await settle()
+        await peer.send(frame("PING"))
         assert (await peer.line())[0] == "PONG"
 
 

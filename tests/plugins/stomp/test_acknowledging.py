@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 import trio.testing
 
+from daemon.settings import Limits
 from plugins.stomp.codec import Frame, encode
 from routing.errors import Refusal
 from tests.support.site import BrokerSite
+from tests.support.smqp_peer import connected, frame
 from tests.support.stomp import ConnectStomp, StompClient
 
 SEND = {"destination": "/queue/work", "persistent": "true"}
@@ -376,3 +378,62 @@ async def test_of_a_guaranteed_message_that_was_set_aside_nobody_is_told_that_it
     await worker.send("ACK", {"id": message.headers["ack"], "receipt": "r"})
     error = await worker.refused(Refusal.LOCK_LOST)
     assert error.body == b"ACK: the site has given the message up meanwhile, as its hop log tells\n"
+
+
+class TestLostBeyondMemory:
+    """Of so many lost messages as one subscription may hold it is known what became of them."""
+
+    @pytest.fixture
+    def limits(self) -> Limits:
+        return Limits(credit_max=2)
+
+    @staticmethod
+    async def removed_one_by_one(worker: StompClient, site: BrokerSite, count: int) -> list[Frame]:
+        """So many of the queue, each removed by an operator once it has come; then one that is held."""
+        came = []
+        async with connected(site, "bob/desk") as operator:
+            for _ in range(count):
+                came.append(await worker.expect("MESSAGE"))
+                await operator.send(frame(f"REMOVE work {came[-1].headers['smuid']}"))
+                assert (await operator.line())[0] == "OK REMOVE"
+        return [*came, await worker.expect("MESSAGE")]
+
+    @pytest.mark.parametrize("mode", ["client", "client-individual"])
+    async def test_a_late_ack_that_asks_is_an_error_however_long_ago_the_message_was_lost(
+        self, publisher: StompClient, worker: StompClient, site: BrokerSite, mode: str
+    ) -> None:
+        await worker.subscribe("/queue/work", ack=mode, prefetch_count="1")
+        await work(publisher, 4)
+        first, *_ = await self.removed_one_by_one(worker, site, 3)
+        await worker.send("ACK", {"id": first.headers["ack"], "receipt": "late"})
+        await worker.refused(Refusal.LOCK_LOST)
+
+    async def test_what_is_held_can_be_acknowledged_though_later_ones_were_lost(
+        self, publisher: StompClient, worker: StompClient, site: BrokerSite
+    ) -> None:
+        await worker.subscribe("/queue/work", ack="client-individual")
+        await work(publisher, 5)
+        held = await worker.expect("MESSAGE")
+        await self.removed_one_by_one(worker, site, 3)
+        await worker.ask("ACK", {"id": held.headers["ack"]})
+
+    async def test_in_mode_client_an_ack_that_does_not_ask_covers_what_is_forgotten(
+        self, publisher: StompClient, worker: StompClient, site: BrokerSite
+    ) -> None:
+        await worker.subscribe("/queue/work", ack="client", prefetch_count="1")
+        await work(publisher, 5)
+        *_, held = await self.removed_one_by_one(worker, site, 3)
+        await worker.send("ACK", {"id": held.headers["ack"]})
+        last = await worker.expect("MESSAGE")
+        await worker.ask("ACK", {"id": last.headers["ack"]})
+
+    async def test_other_subscriptions_have_nothing_to_do_with_it(
+        self, publisher: StompClient, worker: StompClient, site: BrokerSite
+    ) -> None:
+        await worker.subscribe("/queue/work", ack="client", prefetch_count="1")
+        await work(publisher, 4)
+        await self.removed_one_by_one(worker, site, 3)
+        await worker.subscribe("/queue/other", id="other", ack="client")
+        await worker.send("SEND", {**SEND, "destination": "/queue/other"})
+        other = await worker.expect("MESSAGE", subscription="other")
+        await worker.ask("ACK", {"id": other.headers["ack"]})

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import trio.testing
 
+from daemon.settings import Limits
 from plugins.stomp.codec import Frame
 from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
@@ -202,6 +203,59 @@ async def test_a_subscription_that_ends_before_commit_undoes_the_acks_of_what_it
     await other.connect()
     await other.subscribe("/queue/in")
     assert (await other.expect("MESSAGE")).body == b"work"
+
+
+async def held_of(ada: StompClient, queue: str) -> Frame:
+    """A message of a subscription that is named like its queue."""
+    await ada.subscribe(f"/queue/{queue}", id=queue, ack="client-individual")
+    await ada.send("SEND", {"destination": f"/queue/{queue}", "persistent": "true"}, b"work")
+    return await ada.expect("MESSAGE", subscription=queue)
+
+
+async def test_an_ack_of_what_an_ended_subscription_has_given_back_undoes_the_whole_transaction(
+    ada: StompClient, reader: StompClient
+) -> None:
+    message = await held_of(ada, "in")
+    await ada.ask("UNSUBSCRIBE", {"id": "in"})
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.send("SEND", SEND, b"done")
+    await ada.ask("ACK", {"id": message.headers["ack"], "transaction": "t"})
+    await ada.send("COMMIT", {"transaction": "t", "receipt": "r"})
+    await ada.refused(Refusal.LOCK_LOST)
+    await hears_nothing_of_it(reader)
+
+
+async def test_an_ack_of_what_was_acknowledged_before_its_subscription_ended_undoes_nothing(
+    ada: StompClient, reader: StompClient
+) -> None:
+    message = await held_of(ada, "in")
+    await ada.ask("ACK", {"id": message.headers["ack"]})
+    await ada.ask("UNSUBSCRIBE", {"id": "in"})
+    await ada.ask("BEGIN", {"transaction": "t"})
+    await ada.send("SEND", SEND, b"done")
+    await ada.send("ACK", {"id": message.headers["ack"], "transaction": "t"})
+    await ada.ask("COMMIT", {"transaction": "t"})
+    assert (await reader.expect("MESSAGE")).body == b"done"
+
+
+class TestGivenBackBeyondMemory:
+    @pytest.fixture
+    def limits(self) -> Limits:
+        return Limits(credit_max=1)
+
+    async def test_an_ack_undoes_the_whole_transaction_however_much_was_given_back_since(
+        self, ada: StompClient, reader: StompClient
+    ) -> None:
+        messages = []
+        for queue in ("a", "b"):
+            messages.append(await held_of(ada, queue))
+            await ada.ask("UNSUBSCRIBE", {"id": queue})
+        await ada.ask("BEGIN", {"transaction": "t"})
+        await ada.send("SEND", SEND, b"done")
+        await ada.send("ACK", {"id": messages[0].headers["ack"], "transaction": "t"})
+        await ada.send("COMMIT", {"transaction": "t", "receipt": "r"})
+        await ada.refused(Refusal.LOCK_LOST)
+        await hears_nothing_of_it(reader)
 
 
 async def test_a_message_that_may_not_be_sent_undoes_the_whole_transaction(

@@ -3,10 +3,13 @@
 import pytest
 import trio.testing
 
-from daemon.frontend import Identity
+from daemon.frontend import Detached, Identity
+from plugins.stomp.codec import encode
+from plugins.stomp.settings import StompSettings
 from routing.message import Message, Section
 from tests.support.site import BrokerSite
 from tests.support.stomp import ConnectStomp, StompClient
+from tests.support.stomp_wire import Wire
 
 VERSIONS = ["1.0", "1.1", "1.2"]
 
@@ -37,6 +40,21 @@ async def test_a_message_goes_from_send_to_subscriber_in_every_version(
     )
     assert message.body == body
     assert message.headers["content-length"] == "256"
+
+
+async def test_who_is_leaving_hears_nothing_of_a_subscription_that_another_takes_over(
+    site: BrokerSite,
+) -> None:
+    with Wire(site, "1.2", StompSettings()) as wire:
+        wire.give(encode("CONNECT", {"accept-version": "1.2"}))
+        durable = {"id": "d", "destination": "/topic/t", "durable": "true", "receipt": "1"}
+        wire.give(encode("SUBSCRIBE", durable))
+        assert [(await wire.frame()).command for _ in range(2)] == ["CONNECTED", "RECEIPT"]
+        wire.give(encode("SEND", {"destination": "/queue/q", "receipt": "2"}))
+        wire.give(encode("DISCONNECT", {"receipt": "3"}))
+        wire.connection.handle([Detached("t", "d", "replaced")])
+        receipts = [await wire.frame() for _ in range(2)]
+        assert [receipt.headers["receipt-id"] for receipt in receipts] == ["2", "3"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -5,12 +5,16 @@ from pathlib import Path
 import pytest
 import trio
 
+from plugins.stomp.codec import encode
+from plugins.stomp.settings import StompSettings
 from tests.plugins.stomp.test_across_sites import clients
 from tests.plugins.stomp.test_kill import client_of
 from tests.support.ports import free_port
 from tests.support.process import daemon
+from tests.support.site import BrokerSite
 from tests.support.stomp import StompClient
 from tests.support.stomp_site import make_stomp_site, stomp_environment
+from tests.support.stomp_wire import Wire
 
 DELAY_S = 0.5
 DELAY = {"AMQ_SCHEDULED_DELAY": "500"}
@@ -57,6 +61,26 @@ async def test_in_a_transaction_the_delay_begins_with_its_commit(ada: StompClien
     await ada.send("COMMIT", {"transaction": "t"})
     assert (await ada.expect("MESSAGE")).body == b"later"
     assert since.long_enough()
+
+
+@pytest.mark.parametrize("delay", [False, True])
+async def test_times_of_the_clock_are_what_they_are_however_late_commit_comes(
+    site: BrokerSite, delay: bool
+) -> None:
+    with Wire(site, "1.2", StompSettings()) as wire:
+        wire.give(encode("CONNECT", {"accept-version": "1.2"}))
+        wire.give(encode("SUBSCRIBE", {"id": "0", "destination": "/queue/T", "receipt": "s"}))
+        assert [(await wire.frame()).command for _ in range(2)] == ["CONNECTED", "RECEIPT"]
+        ends_ms = wire.now_ms + 90_000
+        headers = {"destination": "/queue/T", "transaction": "t", "expires": str(ends_ms)}
+        if delay:
+            headers["_AMQ_SCHED_DELIVERY"] = str(wire.now_ms + 60_000)
+        wire.give(encode("BEGIN", {"transaction": "t"}), encode("SEND", headers))
+        wire.now_ms += 60_000
+        wire.give(encode("COMMIT", {"transaction": "t"}))
+        message = await wire.frame()
+        assert float(message.headers["timeout"]) <= 30
+        assert int(message.headers["expires"]) <= ends_ms
 
 
 @pytest.mark.parametrize("kind", ["topic", "queue"])

@@ -376,6 +376,15 @@ def test_an_smqp_header_that_would_pass_for_one_of_the_frame_is_left_out() -> No
     assert written(Message(others=others, smuid="a/1", account="b:c@d")).keys() & dict(others).keys() == {"x"}
 
 
+@pytest.mark.parametrize(
+    "name", ["hops", "smuid", "delivery-count", "expires", "content-type", "content-x", "name", "JMSXGroupID"]
+)
+def test_nothing_is_carried_that_would_pass_for_what_servers_write(name: str) -> None:
+    others = (("Stomp-Header", f"{name}:forged"), ("Stomp-Header", f"{name.title()}:5"), ("x", "6"))
+    out = written(Message(others=others, smuid="a/1", account="b:c@d"))
+    assert out == {"smuid": "a/1", "account": "b:c@d", "persistent": "true", name.title(): "5", "x": "6"}
+
+
 anything = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
 
 

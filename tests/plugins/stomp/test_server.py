@@ -118,6 +118,17 @@ async def test_without_heart_beats_a_client_may_be_silent_for_ever(
     await ada.ask("SEND", {"destination": "/queue/a"})
 
 
+async def test_a_client_of_1_0_is_told_of_no_heart_beats_and_has_none(
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock
+) -> None:
+    client = connect("1.0")
+    connected = await client.connect(heart_beat="2000,2000")
+    assert "heart-beat" not in connected.headers
+    await pass_time(mock_clock, 1_000)
+    await client.ask("SEND", {"destination": "/queue/a"})
+    assert client.heart_beats == 0
+
+
 async def test_who_stops_within_a_frame_is_told_and_dropped_however_long_it_was_silent_between_frames(
     ada: StompClient, mock_clock: trio.testing.MockClock
 ) -> None:

@@ -338,6 +338,20 @@ class TestReplies:
         await ada.send("SEND", {"destination": "/temp-queue/answers"})
         await ada.expect("MESSAGE", subscription="mine", destination="/temp-queue/answers")
 
+    async def test_a_reply_to_takes_no_id_from_another_subscription(self, ada: StompClient) -> None:
+        await ada.subscribe("/queue/a", id="/temp-queue/answers")
+        await ada.send("SEND", {"destination": "/queue/b", "reply-to": "/temp-queue/answers", "receipt": "r"})
+        error = await ada.refused(Refusal.BAD_FRAME)
+        assert b"there is a subscription with id '/temp-queue/answers' already" in error.body
+
+    async def test_to_subscribe_to_a_temporary_queue_ends_no_other_that_has_its_name_as_id(
+        self, ada: StompClient
+    ) -> None:
+        await ada.subscribe("/queue/a", id="/temp-queue/answers")
+        await ada.subscribe("/temp-queue/answers", id="mine")
+        await ada.send("SEND", {"destination": "/queue/a"})
+        await ada.expect("MESSAGE", subscription="/temp-queue/answers", destination="/queue/a")
+
     async def test_an_smqp_publisher_gets_its_reply_on_its_system_topic(
         self, ada: StompClient, site: BrokerSite
     ) -> None:

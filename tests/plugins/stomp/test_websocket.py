@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from trio.testing import lockstep_stream_one_way_pair, memory_stream_one_way_pair
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import (
     AcceptConnection,
@@ -17,7 +18,7 @@ from wsproto.events import (
 )
 
 from plugins.stomp.codec import Decoder, encode
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, pass_time
 from tests.support.site import BrokerSite
 from tests.support.stomp import WIDE, ConnectStomp
 
@@ -123,10 +124,71 @@ async def test_a_message_may_come_in_fragments(browser: Any) -> None:
     assert (await browser.frame())[0].command == "CONNECTED"
 
 
+@pytest.mark.parametrize("kind", [TextMessage, BytesMessage])
+async def test_an_empty_message_ends_nothing(browser: Any, kind: Any) -> None:
+    connect = CONNECT.decode() if kind is TextMessage else CONNECT
+    await browser.open("v12.stomp")
+    await browser.send(kind(connect[:0]))
+    await trio.testing.wait_all_tasks_blocked()
+    await browser.send(kind(connect))
+    assert (await browser.frame())[0].command == "CONNECTED"
+
+
+@pytest.mark.parametrize("kind", [TextMessage, BytesMessage])
+async def test_empty_fragments_end_nothing(browser: Any, kind: Any) -> None:
+    connect = CONNECT.decode() if kind is TextMessage else CONNECT
+    await browser.open("v12.stomp")
+    for data, is_last in ((connect[:0], False), (connect, False), (connect[:0], True)):
+        await browser.send(kind(data, message_finished=is_last))
+        await trio.testing.wait_all_tasks_blocked()
+    assert (await browser.frame())[0].command == "CONNECTED"
+    await browser.send(kind("\n" if kind is TextMessage else b"\n"))
+    await trio.testing.wait_all_tasks_blocked()
+    await browser.send(Ping(b"there?"))
+    assert await browser.event() == Pong(b"there?")
+
+
+async def test_a_character_may_be_cut_between_reads(browser: Any) -> None:
+    await browser.open("v12.stomp")
+    await browser.send(TextMessage(CONNECT.decode()))
+    await browser.frame()
+    for byte in browser.websocket.send(TextMessage("BEGIN\ntransaction:t\nreceipt:😀\n\n\0")):
+        await browser.stream.send_all(bytes([byte]))
+        await trio.testing.wait_all_tasks_blocked()
+    assert (await browser.frame())[0].headers["receipt-id"] == "😀"
+
+
 async def test_a_ping_is_answered(browser: Any) -> None:
     await browser.open("v12.stomp")
     await browser.send(Ping(b"there?"))
     assert await browser.event() == Pong(b"there?")
+
+
+async def test_a_ping_while_much_is_sent_keeps_no_heart_beat_from_being_heard(
+    connect: ConnectStomp, mock_clock: trio.testing.MockClock
+) -> None:
+    def pair() -> Any:
+        """The client's sends go at once, and the server's as the client reads."""
+        (asks, hears), (answers, reads) = memory_stream_one_way_pair(), lockstep_stream_one_way_pair()
+        return trio.StapledStream(asks, reads), trio.StapledStream(answers, hears)
+
+    browser = Browser(connect(websocket=True, pair=pair).stream)
+    await browser.open("v12.stomp")
+    await browser.send(BytesMessage(CONNECT.replace(b"login", b"heart-beat:2000,0\nlogin")))
+    await browser.frame()
+    await browser.send(BytesMessage(b"SUBSCRIBE\nid:0\ndestination:/topic/a\nreceipt:r\n\n\0"))
+    await browser.frame()
+    await browser.send(BytesMessage(encode("SEND", {"destination": "/topic/a"}, b"x" * 200_000)))
+    await trio.testing.wait_all_tasks_blocked()
+    for payload in (b"first", b"last"):
+        await browser.send(Ping(payload))
+        await trio.testing.wait_all_tasks_blocked()
+    for _ in range(4):
+        await pass_time(mock_clock, 4)
+        await browser.send(BytesMessage(b"\n"))
+    frame, _ = await browser.frame()
+    assert len(frame.body) == 200_000
+    assert await browser.event() == Pong(b"last")
 
 
 async def test_after_an_error_the_server_closes_the_websocket(browser: Any) -> None:
@@ -193,13 +255,53 @@ async def test_a_message_of_the_websocket_is_one_frame(browser: Any) -> None:
         assert browser.decoder.next_frame() is None
 
 
-async def test_an_http_request_that_is_no_websocket_is_answered_as_http(browser: Any) -> None:
-    await browser.stream.send_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+async def answer_to(browser: Any, request: bytes) -> tuple[bytes, bytes]:
+    """The head and the body of an answer after which the connection ends."""
+    await browser.stream.send_all(request)
     answer = b""
-    while data := await browser.stream.receive_some(65_536):
-        answer += data
-    assert answer.startswith(b"HTTP/1.1 400 ")
-    assert b"STOMP over WebSocket" in answer.partition(b"\r\n\r\n")[2]
+    with trio.fail_after(PATIENCE_S):
+        while data := await browser.stream.receive_some(65_536):
+            answer += data
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return head, body
+
+
+async def test_an_http_request_that_is_no_websocket_is_answered_as_http(browser: Any) -> None:
+    head, body = await answer_to(browser, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"STOMP over WebSocket" in body
+
+
+HANDSHAKE = (
+    b"GET /ws HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "request_line_and_headers", [b"HEAD / HTTP/1.1\r\nHost: a\r\n", HANDSHAKE.replace(b"GET", b"HEAD")]
+)
+async def test_head_is_answered_without_a_body(browser: Any, request_line_and_headers: bytes) -> None:
+    head, body = await answer_to(browser, request_line_and_headers + b"\r\n")
+    assert (head.split(b" ")[1], body) == (b"400", b"")
+
+
+@pytest.mark.parametrize(
+    "handshake",
+    [
+        HANDSHAKE.replace(b"Host: a", b"Host: \xff"),
+        HANDSHAKE.replace(b"Host: a", b"Host: xn--a"),
+        HANDSHAKE + b"Sec-WebSocket-Protocol: v12.st\xf6mp\r\n",
+        HANDSHAKE + b"Sec-WebSocket-Extensions: permessage-deflate; \xff\r\n",
+    ],
+)
+async def test_a_handshake_with_a_header_that_is_no_ascii_is_refused(
+    browser: Any, handshake: bytes, site: BrokerSite
+) -> None:
+    head, body = await answer_to(browser, handshake + b"\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"STOMP over WebSocket" in body
+    assert not site.broker.mishaps.count
 
 
 async def test_what_is_not_even_http_is_dropped(browser: Any) -> None:
@@ -209,12 +311,9 @@ async def test_what_is_not_even_http_is_dropped(browser: Any) -> None:
 
 
 async def test_an_old_websocket_version_is_told_which_one_is_spoken(browser: Any) -> None:
-    request = (
-        b"GET /ws HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 8\r\n\r\n"
-    )
-    await browser.stream.send_all(request)
-    assert (await browser.stream.receive_some(65_536)).startswith(b"HTTP/1.1 426 ")
+    head, _ = await answer_to(browser, HANDSHAKE.replace(b"13", b"8") + b"\r\n")
+    assert head.startswith(b"HTTP/1.1 426 ")
+    assert b"\r\nsec-websocket-version: 13" in head.lower()
 
 
 async def test_who_does_not_shake_hands_is_dropped(
