@@ -26,8 +26,8 @@ from routing.errors import Refusal
 
 RENEWED_S: Final = 60.0
 RENEWED_PART: Final = 0.1
-"""A cookie is made anew with a request that comes so long after it was made, or after such a part of the time
-for which it holds."""
+"""A cookie is made anew with a request that comes so long after it was made, or after such a part of what a
+session lasts without one. It holds for so much longer."""
 
 CREDENTIALS_CHARACTERS_MAX: Final = 2_048
 LEFT_MAX: Final = 100_000
@@ -70,8 +70,8 @@ class Logins:
 
     def __init__(self, site: Site, settings: WebSettings) -> None:
         self._site = site
-        self._session_s = settings.session_s
         self._renewed_s = min(RENEWED_S, RENEWED_PART * settings.session_s)
+        self._cookie_s = settings.session_s + self._renewed_s
         self._key = secrets.token_bytes(32)
         self._left: dict[str, float] = {}
         name = hashlib.sha256(site.server_name.encode()).hexdigest()[:8]
@@ -144,7 +144,7 @@ class Logins:
             if until > now and len(self._left) < LEFT_MAX:
                 break
             del self._left[session]
-        self._left[user.session] = now + self._session_s
+        self._left[user.session] = now + self._cookie_s
         return (
             f"{self._cookie_name(request)}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict{_secure(request)}"
         )
@@ -166,9 +166,9 @@ class Logins:
         return f"__Host-{self._name}" if request.url.scheme == "https" else self._name
 
     def _cookie(self, request: Any, account: str, session: str) -> str:
-        text = f"{account}|{session}|{trio.current_time():.0f}"
+        text = f"{account}|{session}|{trio.current_time():.3f}"
         value = f"{text}|{self._sign_cookie(account, text)}"
-        age = f"Path=/; Max-Age={self._session_s:.0f}; HttpOnly; SameSite=Strict"
+        age = f"Path=/; Max-Age={self._cookie_s:.0f}; HttpOnly; SameSite=Strict"
         return f"{self._cookie_name(request)}={value}; {age}{_secure(request)}"
 
     def _read(self, cookie: str) -> tuple[str, str, float] | None:
@@ -179,7 +179,7 @@ class Logins:
             return None
         account, session, made = text.split("|")
         made_at = float(made)
-        if trio.current_time() - made_at > self._session_s or session in self._left:
+        if trio.current_time() - made_at > self._cookie_s or session in self._left:
             return None
         return account, session, made_at
 
