@@ -13,9 +13,9 @@ from daemon.terminal.figures import bytes_shown, duration_shown, exactly, rate_s
 
 HERE: Final = Path(__file__).parent
 HEX_BYTES: Final = 1_024
-JSON_GROWTH_MAX: Final = 4
-"""JSON that grows to more than so many times its length as it is indented is shown as it came: what is nested
-deeply grows to a thousand times."""
+JSON_CHARACTERS_MAX: Final = 65_536
+"""JSON that is longer where it is indented is shown as it came: what is nested deeply grows to a thousand
+times its length."""
 
 
 @cache
@@ -82,8 +82,8 @@ def body(section: Browsed) -> tuple[str, str]:
 
 
 def _indented(text: str) -> str | None:
-    """None for what is no JSON, cannot be encoded, or grows too much."""
-    room = JSON_GROWTH_MAX * len(text) + HEX_BYTES
+    """None for what is no JSON, cannot be encoded, or is too long where it is indented."""
+    room = JSON_CHARACTERS_MAX
     parts: list[str] = []
     try:
         for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(text)):
