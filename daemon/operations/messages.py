@@ -22,6 +22,11 @@ READ_AT_ONCE: Final = 50
 """Messages, whose bodies are read whole."""
 
 
+MESSAGE_BYTES: Final = 300
+SECTION_BYTES: Final = 60
+"""In JSON without its headers, about."""
+
+
 class MessageQueries:
     """Reads the messages of one site."""
 
@@ -83,9 +88,12 @@ def _headers(message: Message) -> list[tuple[str, str]]:
 
 
 def _headers_bytes(shown: BrowsedMessage) -> int:
-    """About so many: each letter as one byte."""
-    every = [*shown.headers, *(header for section in shown.sections for header in section.headers)]
-    return sum(len(name) + len(value) for name, value in every)
+    """About so many, with what is around them in JSON: each letter as one byte."""
+    found = MESSAGE_BYTES + sum(len(name) + len(value) for name, value in shown.headers)
+    for section in shown.sections:
+        found += SECTION_BYTES + len(section.content_type)
+        found += sum(len(name) + len(value) for name, value in section.headers)
+    return found
 
 
 def is_of_this_server(account: str, server: str) -> bool:

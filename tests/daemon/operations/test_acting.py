@@ -16,6 +16,7 @@ from daemon.operations.rights import verdict
 from daemon.operations.site import SiteOperations
 from daemon.system import stepping
 from routing.errors import Refusal
+from routing.message import Message, Section
 from routing.quotas import Quotas
 from routing.rights import Rights, RightsTable
 from tests.support.broker import SessionClient, VirtualSite, virtual_site
@@ -147,9 +148,13 @@ async def test_everything_that_a_topic_holds_is_browsed_and_nothing_taken(tmp_pa
 async def test_a_page_of_messages_with_large_headers_ends_early(tmp_path: Path) -> None:
     async with virtual_site(tmp_path) as site:
         operations = SiteOperations(site.broker)
-        ada, large = site.login("ada"), (("X-Large", "x" * 60_000),)
-        for _ in range(150):
-            await ada.publish("weather", delivery="ONE", others=large)
+        ada, large = site.login("ada"), "x" * 60_000
+        for number in range(150):
+            others = () if number % 2 else (("X-Large", large),)
+            section = Section(f"text/plain;x={large}" if number % 2 else "text/plain", b"rain")
+            message, request = Message(delivery="ONE", others=others, sections=(section,)), ada.request()
+            ada.session.publish("weather", message, request)
+            await ada.answer(request)
         pages: list[list[int]] = [[0]]
         while pages[-1]:
             found = await operations.browse("weather", after=pages[-1][-1], count=1_000)
