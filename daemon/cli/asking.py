@@ -60,7 +60,10 @@ def line(state_directory: Path, question: AnyQuestion, patience_s: float = PATIE
 def asked_on(
     state_directory: Path, question: BrowsedQuestion, page: type[list[T]], id_of: Callable[[T], int]
 ) -> list[T]:
-    """So many messages as the question asks for, in as many answers as they take. Raises Failure."""
+    """So many messages as the question asks for, in as many answers as they take.
+
+    Only an empty one says that there are no more. Raises Failure.
+    """
     found: list[T] = []
     while len(found) < question.count:
         after = id_of(found[-1]) if found else question.after

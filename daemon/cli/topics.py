@@ -409,7 +409,8 @@ def _seconds(text: str) -> float | Literal["INFINITE"] | None:
     if seconds == float("inf"):
         return "INFINITE"
     if not 0 < seconds <= TIMEOUT_S_MAX:
-        raise Failure(f"--timeout {text}: is not above 0 and at most {TIMEOUT_S_MAX:,.0f} seconds", USAGE)
+        most = f"{TIMEOUT_S_MAX:,.0f} seconds"
+        raise Failure(f"--timeout is above 0 and at most {most}, or INFINITE: not {text!r}", USAGE)
     return seconds
 
 
