@@ -5,7 +5,7 @@
     seen           it is let in again, or has no account any more: there is nothing to look for
 
 Nothing else wakes a client that is back and says nothing to the service. Nobody can be asked under a bare
-JID, for which its server answers: what waits for it is tried again.
+JID, for which its server answers: what waits for it is tried again, and it is there where nothing comes back.
 """
 
 import heapq
@@ -20,23 +20,31 @@ class Absence:
     """Those who are away, by JID."""
 
     def __init__(self) -> None:
-        self._pauses: dict[str, float] = {}
+        self._pauses: dict[
+            str, tuple[float, float]
+        ] = {}  # the next one, and when the last has ended, or will
         self._at: dict[str, float] = {}
         self._due: list[tuple[float, str]] = []
 
     def ask_now(self, jids: Iterable[str], now: float) -> None:
         """Look for all of these, whatever was known of them."""
         for jid in jids:
-            self._pauses[jid] = FIRST_S
+            self._pauses[jid] = FIRST_S, now
             self._ask_at(jid, now)
 
     def ask_later(self, jid: str, now: float) -> None:
-        """Look for a JID that is away, after a pause that is longer each time."""
+        """Look for a JID that is away, after a pause that is longer each time.
+
+        Not after one in which it was tried, and nothing has come back for as long as any pause is.
+        """
         if jid in self._at:
             return
-        pause_s = self._pauses.get(jid, FIRST_S)
-        self._pauses[jid] = min(2 * pause_s, LAST_S)
-        self._ask_at(jid, now + pause_s)
+        pause_s, tried_at = self._pauses.get(jid, (FIRST_S, now))
+        if now - tried_at > LAST_S:
+            pause_s = FIRST_S
+        at = now + pause_s
+        self._pauses[jid] = min(2 * pause_s, LAST_S), at
+        self._ask_at(jid, at)
 
     def _ask_at(self, jid: str, at: float) -> None:
         self._at[jid] = at

@@ -62,7 +62,7 @@ class Client(Sending):
         self._service = service
         self.attention = Attention(self, service)
         self._collecting = Collecting(jid, session, service.access, service.index)
-        self._in_doubt: dict[str, Transfer] = {}
+        self._in_doubt: dict[str, None] = {}  # ids of transfers
 
     @property
     def idle(self) -> bool:
@@ -187,7 +187,7 @@ class Client(Sending):
         if as_if_gone and self.mute:
             self.gone()
         elif as_if_gone:
-            self._in_doubt[transfer.id] = transfer
+            self._in_doubt[transfer.id] = None
             self.attention.look()
         elif transfer.phase == "deliver":
             # it may have been worked on at an earlier asking: asked again, it goes to nobody else
@@ -199,8 +199,9 @@ class Client(Sending):
         """Note that it has answered whether it is there: what came back as if it was gone it has refused."""
         self.seen_at = trio.current_time()
         in_doubt, self._in_doubt = self._in_doubt, {}
-        for transfer in in_doubt.values():
-            if self._service.transfers.find(transfer.id, self.jid) is not None:
+        for id in in_doubt:
+            transfer = self._service.transfers.find(id, self.jid)
+            if transfer is not None:
                 self.refused(transfer, as_if_gone=False)
 
     def bounced(self, number: int) -> None:
@@ -372,7 +373,7 @@ class Client(Sending):
                 self.session.subscribe(node, subscription.options)
                 return True
             except Refusal as refusal:
-                if refusal.code in (Refusal.NOT_AVAILABLE, Refusal.STORE_FAILED):
+                if refusal.code != Refusal.FORBIDDEN:  # it stands, and is tried again
                     self._service.registry.detached(subscription)
                     self._service.ask_later(self.jid)
                     return False

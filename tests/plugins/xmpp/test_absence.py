@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
+import msgspec
 import pytest
 import trio
 from trio.testing import MockClock
 
 from daemon.frontend import Identity
-from plugins.xmpp.delivery.absence import FIRST_S
+from plugins.xmpp.delivery.absence import FIRST_S, LAST_S, Absence
 from tests.support.patience import until
 from tests.support.xmpp import XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import NS, SMQP, ada, child, create, form, notified, pubsub, put, subscribe
@@ -78,6 +79,27 @@ async def test_who_comes_back_is_told_that_its_subscription_has_ended_meanwhile(
         assert site.durable_subscriptions("xmpp/") == []
 
 
+async def test_who_comes_back_under_lower_limits_keeps_its_subscription_and_what_waits(
+    tmp_path: Path,
+) -> None:
+    async with xmpp_site(tmp_path, create_on_subscribe=False) as (server, service, site):
+        await create(ada(server), "news.open", **{f"{{{SMQP}}}queueing": "0"})
+        listener = server.client("dan@shakespeare.lit/garden")
+        assert (await listener.iq("set", subscribe(listener.jid, None, "news.open"))).get("type") == "result"
+        await listener.send("<presence type='unavailable'/>")
+        await until(lambda: service.registry.absent)
+        settings = site.broker.settings
+        limits = msgspec.structs.replace(settings.limits, credit_max=10)
+        site.broker.reconfigure(msgspec.structs.replace(settings, limits=limits))
+        await put(ada(server), "news.open", "item")
+        await listener.send("<presence/>")
+        answer = await listener.iq("get", pubsub("<subscriptions/>"))
+        assert len(child(answer, "p:pubsub/p:subscriptions", NS)) == 1
+        site.broker.reconfigure(settings)
+        await listener.send("<presence/>")
+        assert (await notified(listener)).get("id") == "item"
+
+
 class ServerThatCounts(XmppServer):
     """How many messages come for the listener."""
 
@@ -108,3 +130,18 @@ async def test_what_waits_for_a_bare_jid_that_is_away_is_tried_ever_more_seldom(
         await put(ada(server), "news", "second")
         await trio.sleep(4 * FIRST_S)
         assert server.messages == 3
+
+
+def test_a_bare_jid_of_which_nothing_has_come_back_for_long_is_tried_soon_when_it_is_away_again() -> None:
+    absence, now = Absence(), 0.0
+    for _ in range(8):
+        absence.ask_later(LISTENER, now)
+        now = absence.next_at()
+        assert absence.due(now) == [LISTENER]
+    absence.ask_later(LISTENER, now)
+    assert absence.next_at() - now == LAST_S
+    now = absence.next_at()
+    absence.due(now)
+    now += LAST_S + 1
+    absence.ask_later(LISTENER, now)
+    assert absence.next_at() - now == FIRST_S
