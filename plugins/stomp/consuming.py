@@ -9,7 +9,8 @@ Both count from 1, for the connection: its subscriptions and its deliveries. An 
 no longer held (it was acknowledged before, its subscription has ended, or it needs none) does nothing; one
 whose lock was lost does nothing either, and is an error where it asked for a receipt or belongs to a
 transaction. So is one of a later delivery that covers it, in the ack mode client, and one in a transaction
-whose delivery was still held when its subscription ended, before COMMIT.
+whose delivery was still held when its subscription ended, before COMMIT. Of more than `credit_max` that were
+lost it is not known which: an ACK that may cover one of them is an error likewise.
 """
 
 import re
@@ -35,7 +36,7 @@ _WITHDRAWN: Final = {
     "dropped": "the site has given the message up meanwhile, as its hop log tells",
 }
 _GIVEN_BACK: Final = "its subscription has ended meanwhile, and gave it back"
-_FORGOTTEN: Final = "it is held no more, and why is forgotten, as that became of so many"
+_FORGOTTEN: Final = "it, or one before it, may be held no more: of so many that is forgotten"
 NEVER_MS: Final = 253_402_300_799_000
 """`expire-after` of what has no end: the last second of the year 9999, which every date type can hold."""
 
