@@ -20,9 +20,8 @@ class Absence:
     """Those who are away, by JID."""
 
     def __init__(self) -> None:
-        self._pauses: dict[
-            str, tuple[float, float]
-        ] = {}  # the next one, and when the last has ended, or will
+        # The next pause, and when the last one ends.
+        self._pauses: dict[str, tuple[float, float]] = {}
         self._at: dict[str, float] = {}
         self._due: list[tuple[float, str]] = []
 
