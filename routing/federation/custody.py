@@ -213,10 +213,15 @@ class Custody:
 
     def _offer_come_back(self, copy: Copy) -> None:
         """Hand over the message, which has come back meanwhile, if it waits for the answer that has come."""
-        seen = self._forwarding.known(copy.smuid)
-        later = self._state.crossing.by_id.get(seen.entry_id) if seen is not None else None
-        if later is not None and later is not copy:
-            self._hand_over_waiting(later.entry)
+        seen = self._forwarding.known(copy.smuid) if self._awaiting else None
+        if seen is not None and seen.entry_id in self._awaiting:
+            self._offer_awaited(seen.entry_id)
+
+    def _offer_awaited(self, id: int) -> None:
+        self._awaiting.pop(id, None)
+        copy = self._state.crossing.by_id.get(id)
+        if copy is not None:
+            self._hand_over_waiting(copy.entry)
 
     def _hand_over_waiting(self, entry: Entry) -> None:
         if entry in entry.topic.shared and self.hand_over(entry):
@@ -250,12 +255,9 @@ class Custody:
 
     def _offer_awaiting(self) -> None:
         """Look again at what waits for an answer: none comes for a copy that has ended meanwhile."""
-        awaiting, self._awaiting = self._awaiting, {}
-        for id in awaiting:
-            copy = self._state.crossing.by_id.get(id)
+        for id in list(self._awaiting):
             try:
-                if copy is not None:
-                    self._hand_over_waiting(copy.entry)
+                self._offer_awaited(id)
             except Exception as error:  # as above
                 self._state.mishap("what waits for a peer's answer", error)
 

@@ -23,8 +23,8 @@ MUTATIONS: Final = [
     Mutation(
         name="what waits for the answer of a peer waits on once that has come",
         file="routing/federation/custody.py",
-        old="        if later is not None and later is not copy:\n",
-        new="        if False:\n",
+        old="if seen is not None and seen.entry_id in self._awaiting:",
+        new="if False:",
         tests=(f"{HOMECOMING}::test_what_comes_home_before_its_leaving_is_answered_waits_for_that_{BEFORE}",),
     ),
     Mutation(

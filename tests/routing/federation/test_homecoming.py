@@ -2,7 +2,7 @@
 
 import msgspec
 
-from routing.peering.copies import Answered, PeerRules
+from routing.peering.copies import Answered, Arrival, PeerRules
 from routing.peering.decisions import AcknowledgeUnit, Send
 from routing.router import Router
 from tests.support.sites import RouterFederation
@@ -26,6 +26,16 @@ def gone_and_come_back() -> RouterFederation:
     federation.subscribe("alpha", credit=0)
     federation.settle()
     return federation
+
+
+def leaving_and_coming_back() -> tuple[RouterFederation, int, Arrival]:
+    """A message of alpha's is on its way to beta; its entry there, and the message as beta hands it back."""
+    federation = RouterFederation({("alpha", "beta")})
+    federation.subscribe("beta", credit=0)
+    federation.settle()
+    federation.publish("alpha", "m", delivery="ONE", depth=-1)
+    [(entry_id, leaving)] = federation.bulk["alpha", "beta"]
+    return federation, entry_id, msgspec.structs.replace(leaving, peer="beta", hops=("alpha", "beta"))
 
 
 def test_a_message_that_comes_home_keeps_its_smuid() -> None:
@@ -72,13 +82,8 @@ def test_a_peer_that_denies_a_message_is_not_asked_again_until_the_link_is_new()
 
 
 def test_what_comes_home_before_its_leaving_is_acknowledged_comes_home_once() -> None:
-    federation = RouterFederation({("alpha", "beta")})
-    federation.subscribe("beta", credit=0)
-    federation.settle()
-    federation.publish("alpha", "m", delivery="ONE", depth=-1)
+    federation, entry_id, coming = leaving_and_coming_back()
     alpha = federation.routers["alpha"]
-    [(entry_id, leaving)] = federation.bulk["alpha", "beta"]
-    coming = msgspec.structs.replace(leaving, peer="beta", hops=("alpha", "beta"))
     alpha.federation.arriving.arrive(federation.now, coming)
     alpha.federation.acknowledged(federation.now, "beta", entry_id, Answered("accepted"))
     alpha.federation.arriving.arrive(federation.now, coming)
@@ -87,13 +92,8 @@ def test_what_comes_home_before_its_leaving_is_acknowledged_comes_home_once() ->
 
 
 def test_what_comes_home_before_its_leaving_is_answered_waits_for_that_before_it_goes_there_again() -> None:
-    federation = RouterFederation({("alpha", "beta")})
-    federation.subscribe("beta", credit=0)
-    federation.settle()
-    federation.publish("alpha", "m", delivery="ONE", depth=-1)
+    federation, entry_id, coming = leaving_and_coming_back()
     alpha = federation.routers["alpha"]
-    [(entry_id, leaving)] = federation.bulk["alpha", "beta"]
-    coming = msgspec.structs.replace(leaving, peer="beta", hops=("alpha", "beta"))
     alpha.federation.arriving.arrive(federation.now, coming)
     assert sends(alpha) == []
     alpha.federation.acknowledged(federation.now, "beta", entry_id, Answered("accepted"))
@@ -122,13 +122,8 @@ def test_what_comes_home_once_more_waits_for_each_peer_that_has_not_answered() -
 
 
 def test_what_waits_for_an_answer_goes_on_where_none_will_come() -> None:
-    federation = RouterFederation({("alpha", "beta")})
-    federation.subscribe("beta", credit=0)
-    federation.settle()
-    federation.publish("alpha", "m", delivery="ONE", depth=-1)
+    federation, entry_id, coming = leaving_and_coming_back()
     alpha = federation.routers["alpha"]
-    [(entry_id, leaving)] = federation.bulk["alpha", "beta"]
-    coming = msgspec.structs.replace(leaving, peer="beta", hops=("alpha", "beta"))
     alpha.federation.arriving.arrive(federation.now, coming)
     assert sends(alpha) == []
     alpha.deliveries.drop(alpha._state.entries[entry_id], federation.now, "its body cannot be read")
