@@ -315,8 +315,8 @@ class Consuming:
         """
         subscription, number = delivery
         if strict and number in self._lost:
-            why = self._lost[number][1]
-            if in_transaction or why != _GIVEN_BACK:
+            holder, why = self._lost[number]
+            if in_transaction or holder is not None:
                 raise Refusal(Refusal.LOCK_LOST, why)
         if subscription is None or subscription.number not in self._numbered:
             if in_transaction and number <= self._forgotten:
