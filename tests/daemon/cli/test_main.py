@@ -89,6 +89,19 @@ async def test_closed_streams_are_no_files_of_somebody_else(smqpd: CommandLine) 
     assert (ended.returncode, ended.stderr) == (1, said)
 
 
+async def test_a_password_that_is_to_come_from_a_closed_stdin_is_told_in_one_line(
+    smqpd: CommandLine, tmp_path: Path
+) -> None:
+    site = str(tmp_path / "site")
+    assert (await smqpd("init", site, "--server-name", "alpha.example")).exit_code == 0
+    command = smqpd.in_shell("account", "add", "ann", "--site", site)
+    ended = await trio.run_process(
+        ["sh", "-c", f"{command} <&-"], capture_stderr=True, check=False, env=smqpd.environment
+    )
+    said = b"smqpd: no password can be read from standard input: Bad file descriptor\n"
+    assert (ended.returncode, ended.stderr) == (1, said)
+
+
 async def test_several_quick_interrupts_end_a_site_cleanly(config: Path) -> None:
     async with terminal([*SMQPD_RUN, str(config)], environment(config.parent)) as site:
         await site.shows("runs the site alpha.example")
