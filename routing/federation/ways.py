@@ -8,7 +8,9 @@ the copy waits where the first of them is down.
 Where several peers are on shortest ways, one is taken that is needed anyway, else the one that is on the ways
 to most targets, and of these the first by name: targets that can share a way do. Every site that decides by
 the same knowledge carries it on, so a copy comes to no site twice: a site on shortest ways to two targets is
-so by the same peers, and whoever of these is taken first is taken for both.
+so by the same peers, and whoever of these is taken first is taken for both. Where a peer must be taken for a
+target, though others are as near, as an earlier copy is still under way by it, it is so for all that have a
+way by it: that target may be on theirs.
 """
 
 from collections import Counter
@@ -335,12 +337,18 @@ class Ways:
     ) -> Assigned:
         choices: dict[str, int] = {}
         nowhere = []
+        bound = 0
         for target in targets:
             first, is_back = self._choice(target, topic, depth, hops, frozenset(refused.get(target, ())))
             if is_back or not first:
                 nowhere.append(target)
+            only = first & self.bit(taken.get(target, ""))
+            if only != first:
+                bound |= only
             if first:
-                choices[target] = first & self.bit(taken.get(target, "")) or first
+                choices[target] = only or first
+        if bound:
+            choices = {target: first & bound or first for target, first in choices.items()}
         return self._merged(choices), nowhere
 
     def choice(

@@ -26,6 +26,18 @@ MUTATIONS = [
         profile="ways",
     ),
     Mutation(
+        name="who may share the way of a destination that follows another takes one of its own",
+        file="routing/federation/ways.py",
+        old="target: first & bound or first for",
+        new="target: first for",
+        tests=(
+            "tests/routing/federation/test_destinations_order.py"
+            "::test_who_follows_what_is_under_way_takes_all_along_that_may_be_on_its_way",
+        ),
+        seed=9700198,
+        profile="ways",
+    ),
+    Mutation(
         name="a copy with destinations keeps its depth",
         file="routing/federation/forwarding.py",
         old="        depth = onward(copy.depth)\n        assert depth is not None\n        return",
@@ -213,8 +225,8 @@ MUTATIONS = [
     Mutation(
         name="of two ways that are as short another is taken while copies wait on the first",
         file="routing/federation/ways.py",
-        old='first & self.bit(taken.get(target, "")) or first',
-        new="first",
+        old='only = first & self.bit(taken.get(target, ""))',
+        new="only = 0",
         tests=("tests/routing/federation/test_destinations_order.py",),
     ),
     Mutation(

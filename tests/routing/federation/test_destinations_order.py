@@ -29,6 +29,13 @@ class InOrder(RouterFederation):
             self._arrive(one, other, unit)
             self.take(other)
 
+    def talk(self) -> None:
+        """What sites tell each other is carried, and no message."""
+        while told := [pair for pair, units in self.control.items() if units]:
+            one, other = told[0]
+            self._arrive(one, other, self.control[one, other].popleft())
+            self.take(other)
+
     def carry(self, one: str, other: str) -> None:
         """What is under way to one peer, and nothing else."""
         while self.bulk[one, other]:
@@ -107,6 +114,25 @@ def test_a_backlog_whose_way_breaks_while_it_is_given_to_a_peer_goes_to_another_
     sites.cut("a", one)
     sites.join("a", other)
     _assert_in_order(sites, f"m{BACKLOG - 1}")
+
+
+def test_who_follows_what_is_under_way_takes_all_along_that_may_be_on_its_way() -> None:
+    links = {("s", "a"), ("s", "b"), ("a", "t"), ("b", "t"), ("t", "u"), ("a", "v")}
+    sites = InOrder(links)
+    sites.subscribe("t", "t")
+    know_all(sites)
+    sites.cut("s", "a")
+    sites.publish("s", "m0", depth=-1)
+    sites.join("s", "a")
+    for site in "uv":
+        sites.subscribe(site, "t")
+    sites.talk()
+    sites.pass_time(3.0)
+    sites.talk()
+    sites.publish("s", "m1", depth=-1)
+    sites.settle()
+    assert sites.delivered == dict.fromkeys([("t", "m0"), *((site, "m1") for site in "tuv")], 1)
+    assert sites.transfers == 2 + 5, "m0 by way of b, and m1 with one copy over each link"
 
 
 def test_another_topic_does_not_wait_for_a_backlog(sites: InOrder) -> None:
