@@ -75,6 +75,9 @@ class XmppServer:
         self.keeps_messages = False
         """Whether it stores messages for who is away, as servers do (XEP-0160)."""
         self.kept: list[Element] = []
+        self.is_slow = False
+        """Whether what the component sends to itself, to see what has been read, is held back."""
+        self._held_back: list[Element] = []
         self._streams, self._accepted = trio.open_memory_channel[trio.abc.Stream](math.inf)
         self._stream: trio.abc.Stream | None = None
         self._sending = trio.Lock()
@@ -94,6 +97,13 @@ class XmppServer:
     def leave(self, client: XmppClient) -> None:
         """The client's connection is gone."""
         self.clients.pop(client.jid, None)
+
+    async def read_on(self) -> None:
+        """Send back what was held back as it was slow."""
+        self.is_slow = False
+        held_back, self._held_back = self._held_back, []
+        for stanza in held_back:
+            await self.to_component(stanza)
 
     async def cut(self) -> None:
         """The component's connection breaks."""
@@ -152,7 +162,9 @@ class XmppServer:
         client = self.clients.get(to)
         kind = stanza.tag.rpartition("}")[2]
         resources = [each for jid, each in self.clients.items() if jid.partition("/")[0] == to and jid != to]
-        if to == COMPONENT_NAME:
+        if to == COMPONENT_NAME and self.is_slow:
+            self._held_back.append(stanza)
+        elif to == COMPONENT_NAME:
             await self._send(stream, stanza)
         elif resources and kind == "message" and stanza.get("type") != "error":
             for each in resources:

@@ -23,7 +23,7 @@ from plugins.xmpp.known.access import Access
 from plugins.xmpp.known.assured import Assured
 from plugins.xmpp.known.item_index import ItemIndex
 from plugins.xmpp.known.queueing import ItemHolder
-from plugins.xmpp.known.registry import NodeSubscription, Registry
+from plugins.xmpp.known.registry import NodeSubscription
 from plugins.xmpp.known.transfers import Transfer
 from routing.errors import Refusal
 
@@ -32,7 +32,6 @@ class ClientPort(SendingPort, Protocol):
     """What all clients share; see `service.Service`."""
 
     site: Site
-    registry: Registry
     access: Access
     index: ItemIndex
     assured: Assured
@@ -104,7 +103,7 @@ class Client(Sending):
         self._disregard(self.held.values())
         self.session.close(why=why)
         for held in list(self.held.values()):
-            self._let_go(held)
+            self._forget(held)
         for done in self.give_up():
             self._service.start(partial(done, Answer(request=None, error=SessionEnded())))
 
@@ -170,14 +169,13 @@ class Client(Sending):
     async def _items_settled(self, held: list[HeldItem], done: Done, finished: bool, answer: Answer) -> None:
         for each in held:
             self._let_go(each, finished=finished and answer.error is None)
-            self._leave_if_free(each.subscription)
         await done(answer)
 
     def give_back(self, number: int, reason: str) -> None:
         """Give back an item that the client cannot be given."""
         if (held := self.held.get(number)) is not None:
-            self._let_go(held)
             self.quietly(self.session.give_back, [number], reason)
+            self._let_go(held)
 
     def refused(self, transfer: Transfer, *, as_if_gone: bool) -> None:
         """Take an error to a request of urn:xmpp:qos; `as_if_gone`: one that a server has for who is gone.
@@ -213,28 +211,6 @@ class Client(Sending):
             held.sent_at = float("inf")
         self.gone()
 
-    def _leave_if_free(self, subscription: NodeSubscription) -> None:
-        is_known = self._service.registry.knows(subscription)
-        if subscription.leaving and is_known and not self.holds(subscription):
-            self.quietly(self.drop, subscription)
-
-    def drop(self, subscription: NodeSubscription, done: Done | None = None) -> None:
-        """Have the broker end a subscription, and forget it; `done` is awaited with the answer.
-
-        Nothing is awaited here. Raises Refusal: it goes on.
-        """
-
-        def end(request: object = None) -> None:
-            # first: what has reached nobody is no failure as long as it is locked
-            self.release(subscription)
-            self.session.unsubscribe(subscription.node, subscription.name, request)
-
-        if done is None:
-            end()
-        else:
-            self.request(end, done=done)
-        self._service.registry.remove(subscription)
-
     def change(self, subscription: NodeSubscription, done: Done) -> None:
         """Have the broker know what a subscription wants by now; where its JID is away it stays stopped.
 
@@ -262,7 +238,6 @@ class Client(Sending):
                 return
             self.attention.look()
         self._let_go(held, finished=not lives_on)
-        self._leave_if_free(held.subscription)
         if held.subscription.is_queue:
             make = notifications.unlocked if lives_on else notifications.retracted
             # who is not there any more does not want to read of it later: no server keeps a headline

@@ -17,13 +17,13 @@ import trio
 
 from daemon.frontend import Answer, Delivered, Session
 from plugins.xmpp.delivery.attention import SEEN_S, HeldItem
-from plugins.xmpp.delivery.calls import Calls
+from plugins.xmpp.delivery.calls import Calls, Done
 from plugins.xmpp.delivery.finishing import Finishing
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.node_record import read_record
 from plugins.xmpp.known.identities import publisher_of
 from plugins.xmpp.known.queueing import ItemHolder, ItemHolders
-from plugins.xmpp.known.registry import NodeSubscription
+from plugins.xmpp.known.registry import NodeSubscription, Registry
 from plugins.xmpp.known.transfers import Transfer, Transfers, carrier, deliver
 from plugins.xmpp.wire.component import Component, StanzaTooLargeError
 from plugins.xmpp.wire.serializer import UnsendableError
@@ -45,6 +45,7 @@ class SendingPort(Protocol):
 
     name: str
     holders: ItemHolders
+    registry: Registry
     transfers: Transfers
     finishing: Finishing
 
@@ -102,8 +103,8 @@ class Sending(Calls):
                 await self._carry(held, content)
         except (UnsendableError, StanzaTooLargeError) as error:
             if delivered.acknowledge:
-                self._let_go(held)
                 self.quietly(self.session.give_back, [number], str(error))
+                self._let_go(held)
 
     def _disregard(self, held: Iterable[HeldItem]) -> None:
         """What was sent well after the last sign of life has reached nobody, as far as anybody can know."""
@@ -120,8 +121,8 @@ class Sending(Calls):
         try:
             self.session.hold_now(port.memory_of(self.jid) + len(stanza))
         except Refusal as refusal:
-            self._let_go(held)
             self.quietly(self.session.give_back, [held.number], refusal.text, NO_ROOM_S, outcome="released")
+            self._let_go(held)
             return
         self._carries = True
         await port.begin_transfer(Transfer(id, self.jid, held.number, level, stanza, 0.0))
@@ -138,22 +139,22 @@ class Sending(Calls):
         if held is None:
             return
         if not read:
-            self._let_go(held)
             self.quietly(self.session.reached_nobody, [number])
             self.quietly(self.session.give_back, [number], "the stream to the XMPP server broke")
-        elif not held.subscription.is_queue:
             self._let_go(held)
+        elif not held.subscription.is_queue:
             if not self._read:
                 self._port.finishing.soon(self)
             self._read.append(number)
             if len(self._read) >= FINISHED_MAX:
                 self.finish()
+            self._let_go(held)
 
     def _withhold(self, held: HeldItem) -> None:
         """What its node says is not for the subscription: nobody was sent it, and it does not come again."""
         if held.number in self.held:
-            self._let_go(held)
             self.quietly(self.session.give_back, [held.number], WITHHELD, outcome="withheld")
+            self._let_go(held)
 
     def finish(self) -> None:
         """Tell the broker what the server has read."""
@@ -169,8 +170,8 @@ class Sending(Calls):
         if transfer.phase == "assured":
             self.request(self.session.received, [held.number], done=partial(self._received, held))
         elif not held.subscription.is_queue:
-            self._let_go(held)
             self.session.commit([held.number])
+            self._let_go(held)
 
     async def _received(self, held: HeldItem, answer: Answer) -> None:
         """On disk: from now on nobody else gets it, so the client may begin."""
@@ -180,6 +181,11 @@ class Sending(Calls):
             await self._deliver(held)
 
     def _let_go(self, held: HeldItem, *, finished: bool = False) -> None:
+        """Hold an item no more, of which the broker has been told; its subscription may end with that."""
+        self._forget(held, finished=finished)
+        self._leave_if_free(held.subscription)
+
+    def _forget(self, held: HeldItem, *, finished: bool = False) -> None:
         port = self._port
         if self.held.pop(held.number, None) is None:
             return
@@ -203,6 +209,29 @@ class Sending(Calls):
     def release(self, subscription: NodeSubscription) -> None:
         """Let go of what a subscription holds; the broker knows already, or is about to."""
         released = [each for each in self.held.values() if each.subscription is subscription]
+        self.finish()
         self._disregard(released)
         for held in released:
-            self._let_go(held)
+            self._forget(held)
+
+    def drop(self, subscription: NodeSubscription, done: Done | None = None) -> None:
+        """Have the broker end a subscription, and forget it; `done` is awaited with the answer.
+
+        Nothing is awaited here. Raises Refusal: it goes on.
+        """
+
+        def end(request: object = None) -> None:
+            # first: what has reached nobody is no failure as long as it is locked
+            self.release(subscription)
+            self.session.unsubscribe(subscription.node, subscription.name, request)
+
+        if done is None:
+            end()
+        else:
+            self.request(end, done=done)
+        self._port.registry.remove(subscription)
+
+    def _leave_if_free(self, subscription: NodeSubscription) -> None:
+        """End a subscription that was only to go on until nothing is held by it."""
+        if subscription.leaving and self._port.registry.knows(subscription) and not self.holds(subscription):
+            self.quietly(self.drop, subscription)

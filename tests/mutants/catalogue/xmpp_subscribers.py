@@ -6,6 +6,16 @@ _XMPP = "tests/plugins/xmpp"
 
 MUTATIONS = [
     Mutation(
+        name="who unsubscribes before an item is answered for subscribes for ever",
+        file="plugins/xmpp/delivery/sending.py",
+        old="        self._forget(held, finished=finished)\n        self._leave_if_free(held.subscription)\n",
+        new="        self._forget(held, finished=finished)\n",
+        tests=(
+            "tests/plugins/xmpp/test_subscribing_at_once.py"
+            "::test_who_unsubscribes_before_an_item_is_answered_for_is_gone_once_it_is",
+        ),
+    ),
+    Mutation(
         name="a subscription that only the broker knows goes on for ever",
         file="plugins/xmpp/delivery/client.py",
         old="            self.quietly(self.session.unsubscribe, name, delivered.subscription)\n",

@@ -57,8 +57,36 @@ async def test_subscriptions_in_quick_succession_are_one(tmp_path: Path) -> None
         await put(ada(server), NODE, "item")
         assert (await notified(client)).get("id") == "item"
         await client.iq("set", pubsub(f"<unsubscribe node='{NODE}' jid='{client.jid}'/>"))
+        # once the item counts as read
+        await until(lambda: not site.durable_subscriptions("xmpp/"))
         assert client.quiet(), "one copy"
-        assert site.durable_subscriptions("xmpp/") == []
+
+
+@pytest.mark.parametrize("level", ["none", "acknowledged", "assured"])
+async def test_who_unsubscribes_before_an_item_is_answered_for_is_gone_once_it_is(
+    tmp_path: Path, level: str
+) -> None:
+    async with xmpp_site(tmp_path) as (server, service, site):
+        await create(ada(server), NODE, **PLAIN)
+        client = server.client(f"{WORKER}/desk", features=("urn:xmpp:qos",))
+        await client.iq("set", with_options(client.jid, NODE, **{QOS: level}))
+        server.is_slow = True
+        await put(ada(server), NODE, "item")
+        sent = await client.receive()
+        leave = pubsub(f"<unsubscribe node='{NODE}' jid='{client.jid}'/>")
+        assert (await client.iq("set", leave)).get("type") == "result"
+        await put(ada(server), NODE, "next")
+        if level == "none":
+            await server.read_on()
+        if level == "assured":
+            received = f"<received xmlns='urn:xmpp:qos' msgId='{sent[0].get('msgId')}'/>"
+            await client.send(f"<iq type='result' id='{sent.get('id')}'>{received}</iq>")
+            sent = await client.receive()
+        if level != "none":
+            await client.send(f"<iq type='result' id='{sent.get('id')}'/>")
+        await until(lambda: not site.durable_subscriptions("xmpp/") and not site.broker.held)
+        assert service.registry.of(client.jid) == []
+        assert client.quiet()
 
 
 async def test_who_subscribes_twice_at_once_gets_the_last_item_alone(tmp_path: Path) -> None:
