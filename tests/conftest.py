@@ -7,9 +7,11 @@ shows the first, and how to come back to it. One test that is run by itself look
 """
 
 import gc
+import logging
 import os
 import signal
 import tempfile
+from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
 import pytest
@@ -98,6 +100,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _rank(item: pytest.Item) -> int:
     others = len(SLOW) + (not item.nodeid.startswith(LONG))
     return next((rank for rank, name in enumerate(SLOW) if item.get_closest_marker(name)), others)
+
+
+@pytest.fixture(autouse=True)
+def log_as_before() -> Iterator[None]:
+    """A site that a test sets up in its own process has the log to itself only for as long as that test."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture

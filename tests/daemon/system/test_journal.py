@@ -19,15 +19,12 @@ ENTRY_BYTES_MAX = 1 << 20
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[socket.socket]:
     """Where entries come; all that is logged goes there."""
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(str(tmp_path / "socket"))
         listening.setblocking(False)
         log.set_up(LogSettings(format="journal"), str(tmp_path / "socket"))
         yield listening
         log.set_up(LogSettings())
-    root.handlers[:], root.level = before
 
 
 def entry(journal: socket.socket) -> dict[str, str]:
