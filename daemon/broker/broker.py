@@ -61,7 +61,6 @@ class Broker:
         session_ended: told of each session that ends, and why.
 
     Attributes:
-        idle: no transaction is gathered, written or being committed.
         wake: the router has decisions, or what was decided is to be carried out.
     """
 
@@ -98,7 +97,7 @@ class Broker:
         self._session_ended = session_ended
         self.draining = False
         self._closing = False
-        self.idle = True
+        self._rests = True
         self._router = Router(
             self.server_name,
             store.site.boot,
@@ -193,6 +192,11 @@ class Broker:
         return self.door.view.guaranteed
 
     @property
+    def idle(self) -> bool:
+        """Whether all that was decided is carried out, and no transaction is under way."""
+        return self._rests and not (self.door.view.untaken or self._executor.backlog)
+
+    @property
     def disk_full(self) -> bool:
         """Whether no message is taken until there is room on the disk."""
         return self._disk.short
@@ -273,7 +277,7 @@ class Broker:
 
     async def _carry_out(self, *, commits: bool = False) -> None:
         """One transaction; `commits` also where nothing is to be stored."""
-        self.idle = False
+        self._rests = False
         self._waking.carry_out_all()
         self.unfinished.begin_commit()
         try:
@@ -286,10 +290,10 @@ class Broker:
         try:
             self.federating.carried_out()
             self._note_retries()
-            self.idle = not self._has_more
+            self._rests = not self._has_more
             if self._executor.backlog:
                 self._waking.wake()
-            await self.wal.tend(idle=self.idle)
+            await self.wal.tend(idle=self._rests)
         except Exception as error:
             self.mishaps.note("what follows a transaction", error)
 

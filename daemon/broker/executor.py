@@ -148,6 +148,8 @@ class Executor:
             if self._kept:  # which were decided before
                 self._kept += taken
                 break
+        if self._hops.owes_heartbeat and not (self._kept or prepared.faults):
+            self._hops.beat(self._router.view.guaranteed)
         return prepared
 
     def _cannot(self, fault: Fault) -> None:

@@ -43,16 +43,21 @@ async def keep(
     It has started once the first heartbeat is written, if it is `idle` then: a boot is on record before
     anything happens in it.
 
+    A heartbeat states how many copies are held as of the records before it. So it is appended while it is
+    `idle`, or else by whoever carries decisions out, once these are on record.
+
     Args:
         held: how many guaranteed copies the server holds, for the heartbeat.
-        idle: whether no batch is gathered, flushed or being committed. Then every record that was appended
-            is true as it stands; else the batch will flush and settle, and it is left to it.
+        idle: whether nothing is decided that is not on record, and no batch is gathered, flushed or being
+            committed. Then every record that was appended is true as it stands; else the batch will flush and
+            settle, and it is left to it.
         syncing: entered while a finished file is synced.
     """
     next_retention = trio.current_time()
     next_heartbeat = trio.current_time() + settings.heartbeat_s
-    log.append("heartbeat", held=held())
+    log.owes_heartbeat = True
     if idle():
+        log.beat(held())
         log.settle(log.flush())
     task_status.started()
     async with trio.open_nursery() as nursery:
@@ -60,8 +65,10 @@ async def keep(
             try:
                 if trio.current_time() >= next_heartbeat:
                     next_heartbeat = trio.current_time() + settings.heartbeat_s
-                    log.append("heartbeat", held=held())
+                    log.owes_heartbeat = True
                 if idle():
+                    if log.owes_heartbeat:
+                        log.beat(held())
                     log.settle(log.flush())
             except Exception as error:
                 log.mishap("what no batch carries to the hop log", error)
@@ -70,7 +77,8 @@ async def keep(
             if trio.current_time() >= next_retention:
                 next_retention = trio.current_time() + RETENTION_S
                 nursery.start_soon(_delete_in_thread, log, directory, settings, wall_clock())
-            with trio.move_on_at(min(next_heartbeat, trio.current_time() + settings.file_s)):
+            at_most_s = FLUSH_S if log.owes_heartbeat else settings.file_s
+            with trio.move_on_at(min(next_heartbeat, trio.current_time() + at_most_s)):
                 await log.until_gathered()
                 await trio.sleep(FLUSH_S)
 

@@ -134,6 +134,7 @@ class HopLog:
         last_record: number of the last record that was appended.
         lost_records: records that could not be written, in this boot.
         is_behind: whether what was flushed last could not be written.
+        owes_heartbeat: whether one is due, to be appended by `beat` where every decision is on record.
     """
 
     def __init__(
@@ -151,6 +152,7 @@ class HopLog:
         self.last_record = previous
         self.lost_records = 0
         self.is_behind = False
+        self.owes_heartbeat = False
         self._make_room = make_room
         self._gathers = trio.Event()
         self._flushes: trio.Event | None = None
@@ -163,7 +165,7 @@ class HopLog:
         self._now_us = now_us
         self._encoder = msgspec.json.Encoder()
         self._gathered: list[HopRecord] = []
-        self._start = self._settled = self._confirmed = previous
+        self._start = self._settled = self._confirmed = self._beat = previous
         self._tells_previous = True
         self._told_with = previous  # the last record of the batch whose first one told it
         self._flushed: deque[_Written] = deque()
@@ -252,6 +254,14 @@ class HopLog:
             )
         )
         return record
+
+    def beat(self, held: int) -> None:
+        """Append a heartbeat: with all records before it the server holds so many guaranteed copies.
+
+        It is owed again where it is reverted.
+        """
+        self._beat = self.append("heartbeat", held=held)
+        self.owes_heartbeat = False
 
     def skip(self) -> None:
         """Leave out the number of a record that is due and cannot be made, so that no log seems whole."""
@@ -349,6 +359,7 @@ class HopLog:
         self._flushed.clear()
         self._tell_of_flush()
         self.last_record = max(self._settled, self._confirmed)
+        self.owes_heartbeat = self.owes_heartbeat or self._beat > self.last_record
         self._tells_previous = not self._start < self._told_with <= self._settled
         if self._descriptor is not None and self._written.size_bytes > self._settled_in_file.size_bytes:
             self._written = self._settled_in_file

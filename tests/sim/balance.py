@@ -137,7 +137,12 @@ def _judge_copies(ledger: Ledger, site: "SimulatedSite", records: list[HopRecord
     open_copies: Counter[str] = Counter()
     unguaranteed: set[str] = set()
     boot = 0
+    kept = 0  # of them those with a guarantee
     for record in records:
+        if record.event == "heartbeat" and record.held != kept:
+            ledger.violate(
+                f"{site.name}: record {record.record} states {record.held} copies, and {kept} are kept"
+            )
         if record.boot != boot:
             boot = record.boot
             for smuid in unguaranteed:
@@ -147,10 +152,12 @@ def _judge_copies(ledger: Ledger, site: "SimulatedSite", records: list[HopRecord
         widens_what_ended = record.event == "depth" and not open_copies[record.smuid]
         if record.event in ("published", "received") or widens_what_ended:
             open_copies[record.smuid] += 1
+            kept += record.guarantee
             if not record.guarantee:
                 unguaranteed.add(record.smuid)
         if record.final:
             open_copies[record.smuid] -= 1
+            kept -= record.guarantee
             unguaranteed.discard(record.smuid)
             if open_copies[record.smuid] < 0:
                 ledger.violate(f"{site.name}: a copy of {record.smuid} ended that had not begun")

@@ -25,6 +25,9 @@ from tests.support.new_store import empty_store
 from tests.support.notary import NamedNotary
 
 ACCOUNT = "ada"
+HEARTBEAT_S = 1.0
+"""Each states how many copies are held, also while there is much to do."""
+
 RETENTION_S = 1e12
 """The age of a file is told by the real clock, so none is ever too old."""
 
@@ -86,7 +89,7 @@ class SimulatedSite:
             site=SiteSettings(server_name=name, state_directory=machine.directory),
             queues=queues,
             links=links,
-            hops=HopSettings(retention_s=RETENTION_S),
+            hops=HopSettings(retention_s=RETENTION_S, heartbeat_s=HEARTBEAT_S),
         )
         self._scope = trio.CancelScope()
         self._stop = trio.Event()

@@ -99,6 +99,43 @@ async def test_while_a_batch_is_on_its_way_writing_is_left_to_it(
     assert [record.event for record in read(tmp_path)] == ["heartbeat"]
 
 
+async def test_while_there_is_a_batch_a_heartbeat_is_left_to_who_has_its_decisions_on_record(
+    clock: MockClock, log: HopLog, broker: Broker, tmp_path: Path
+) -> None:
+    await trio.sleep(59)
+    broker.is_idle, broker.copies = False, 8
+    await trio.sleep(3)
+    log.append("published", topic="decided a while ago")
+    log.beat(broker.held())
+    broker.is_idle = True
+    await trio.sleep(1)
+    assert [(record.event, record.held) for record in read(tmp_path)] == [
+        ("heartbeat", 7),
+        ("published", 0),
+        ("heartbeat", 8),
+    ]
+
+
+async def test_a_heartbeat_that_is_late_for_a_batch_comes_once_that_is_done(
+    clock: MockClock, log: HopLog, broker: Broker, tmp_path: Path
+) -> None:
+    await trio.sleep(59)
+    broker.is_idle = False
+    await trio.sleep(3)
+    broker.is_idle, broker.copies = True, 8
+    await trio.sleep(0.1)
+    assert [record.held for record in read(tmp_path)] == [7, 8]
+
+
+async def test_a_heartbeat_that_is_reverted_is_owed_again(clock: MockClock, log: HopLog) -> None:
+    log.owes_heartbeat = True
+    log.append("published", topic="the store fails")
+    log.beat(8)
+    assert not log.owes_heartbeat
+    log.revert()
+    assert log.owes_heartbeat
+
+
 async def test_a_quiet_site_closes_files_too(clock: MockClock, log: HopLog, tmp_path: Path) -> None:
     await trio.sleep(185)
     closed = ["hops-alpha.example-1-1-2.jsonl", "hops-alpha.example-1-3-4.jsonl"]

@@ -4,6 +4,18 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="a heartbeat counts what is decided and not on record yet",
+        file="daemon/hops/service.py",
+        old="                    log.owes_heartbeat = True\n                if idle():",
+        new="                    log.beat(held())\n                if idle():",
+        tests=(
+            "tests/daemon/hops/test_service.py"
+            "::test_while_there_is_a_batch_a_heartbeat_is_left_to_who_has_its_decisions_on_record",
+        ),
+        seed=7,
+        profile="ways",
+    ),
+    Mutation(
         name="a site tells of a message before it has written what it knows of it",
         file="daemon/hops/writer.py",
         old="            await self._flushes.wait()",
