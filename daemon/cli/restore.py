@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import tempfile
 from datetime import UTC, datetime
+from os.path import samestat
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -211,13 +212,21 @@ def _put(made: Path, site: Path) -> str:
     place, now = site.absolute(), f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
     names = itertools.chain([f"{place.name}.{now}"], (f"{place.name}.{now}-{n}" for n in itertools.count(2)))
     kept = next(path for path in map(place.with_name, names) if not path.exists())
+    old = site.stat()
     with state_lock(_state_of(site)):
-        made.rename(kept)
-        if not exchange(kept, site):
-            kept.rename(made)
-            site.rename(kept)
-            sync_directory(kept.parent)  # the new one is not to be there, and the old one not
-            made.rename(site)
+        try:
+            made.rename(kept)
+            if not exchange(kept, site):
+                kept.rename(made)
+                site.rename(kept)
+                sync_directory(kept.parent)  # the new one is not to be there, and the old one not
+                made.rename(site)
+        except BaseException:  # by a signal, too
+            if not site.exists():
+                kept.rename(site)
+            elif kept.exists() and samestat(site.stat(), old):
+                kept.rename(made)  # which the caller removes
+            raise
     return str(kept)
 
 

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import sqlite3
@@ -14,6 +15,7 @@ from daemon.link.peers_file import PeerEntry
 from daemon.site.lock import state_lock
 from daemon.store.store import Store
 from daemon.system import private_files
+from daemon.terminal.failure import FAILED, TERMINATED
 from tests.support.made_site import files_below
 
 
@@ -152,6 +154,38 @@ def test_the_new_site_is_whole_in_its_place_and_the_old_one_in_another(
     assert (site / "smqpd.toml").exists()
     assert (site in renamed) is not knows, "with an exchange the place of the site is never empty"
     assert [path.name for path in site.parent.iterdir() if path.name.startswith(f".{site.name}.")] == []
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["exchange", "two renames"])
+@pytest.mark.parametrize("why", [OSError(errno.EIO, "Input/output error"), SystemExit(TERMINATED)], ids=repr)
+def test_a_site_whose_place_the_new_one_cannot_take_stays_there_alone(
+    site: Path,
+    store: Store,
+    run: Callable[..., Result],
+    restore_to: Callable[..., Result],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    knows: bool,
+    why: BaseException,
+) -> None:
+    run(tmp_path / "copy")
+    (site / "precious").write_text("x")
+    before, rename = sorted(tmp_path.iterdir()), os.rename
+
+    def ended(source: Path, target: Path) -> None:
+        if Path(target) == site and Path(source).name.startswith(f".{site.name}."):
+            raise why
+        rename(source, target)
+
+    def ended_at_once(*_: object) -> int:
+        raise why
+
+    monkeypatch.setattr(os, "rename", ended)
+    monkeypatch.setattr(private_files, "_renameat2", ended_at_once if knows else None)
+    result = restore_to(tmp_path / "copy", site, "--replace")
+    assert result.exit_code == (TERMINATED if isinstance(why, SystemExit) else FAILED)
+    assert (site / "precious").read_text() == "x"
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_backup_is_not_replaced_by_the_site_that_is_made_of_it(
