@@ -95,7 +95,7 @@ class SiteOperations:
         self._links = links
         self._facts = facts
         self._started_at = broker.clock.wall_ms() / 1000
-        self._started = trio.current_time()
+        self._started = broker.clock.now()
         self._slow = LimitedLog(_log, "slow consumers")
         self._census = Census(self._view, self._bounds)
         self._topics = TopicQueries(self._view, broker.clock, self._census.topic_rates)
@@ -141,7 +141,7 @@ class SiteOperations:
             server=broker.server_name,
             version=VERSION,
             started_at=self._started_at,
-            up_s=trio.current_time() - self._started,
+            up_s=broker.clock.now() - self._started,
             draining=broker.draining,
             listening=around.listening,
             connections=around.connections,

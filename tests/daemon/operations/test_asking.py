@@ -16,7 +16,7 @@ from daemon.operations.site import SLOW_S, SiteOperations
 from daemon.operations.topics import KEPT_S, MANY
 from daemon.system.stepping import in_steps
 from routing.errors import Refusal
-from tests.support.broker import virtual_site
+from tests.support.broker import VirtualClock, virtual_site
 from tests.support.patience import pass_time
 
 
@@ -74,6 +74,16 @@ async def test_what_is_locked_is_so_since_it_was_handed_out_whatever_a_reload_sa
         broker.reconfigure(msgspec.structs.replace(broker.settings, queues=queues))
         [subscription] = (await topic(operations, "weather")).subscriptions
         assert subscription.locked_s == pytest.approx(10, abs=1)
+
+
+async def test_a_site_is_up_also_while_its_machine_is_suspended(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations, clock = SiteOperations(site.broker), site.broker.clock
+        assert isinstance(clock, VirtualClock)
+        clock.suspend_machine(3_600)
+        shown = await operations.overview()
+        assert shown.up_s == pytest.approx(3_600, abs=1)
+        assert shown.started_at + shown.up_s == pytest.approx(clock.wall_ms() / 1_000, abs=1)
 
 
 async def test_of_a_topic_that_nothing_is_known_of_there_is_nothing(tmp_path: Path) -> None:
