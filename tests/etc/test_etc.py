@@ -83,6 +83,23 @@ def test_a_removal_stops_each_unit_of_the_package_and_a_purge_forgets_that_it_wa
     assert f".wants/{instances}" in (debian / "smqpd.postrm").read_text()
 
 
+def test_what_the_documents_of_the_package_name_is_in_it() -> None:
+    packed: set[Path] = set()
+    for line in (ROOT / "etc" / "debian" / "smqpd.install").read_text().splitlines():
+        source, target = line.split()
+        packed |= set(ROOT.glob(source))
+        if target.startswith("usr/share/doc/"):
+            where = Path("usr/share/doc/smqpd", source).parent
+            assert where == Path(target), "a link leads as it does here"
+    parts = [ROOT / part for part in ("daemon", "etc", "plugins", "routing")]
+    assert {readme for part in parts for readme in part.rglob("README.md")} <= packed
+    for document in (path for path in packed if path.suffix == ".md"):
+        links = re.findall(r"\]\(([^)#:]+)\)", document.read_text())
+        for named in {(document.parent / link).resolve() for link in links}:
+            if named.suffix != ".py" and any(named.is_relative_to(part) for part in parts):
+                assert [path for path in packed if path.is_relative_to(named)], f"{document} names {named}"
+
+
 def test_the_units_and_the_user_agree() -> None:
     service = (UNITS / "smqpd@.service").read_text()
     user = (ROOT / "etc" / "sysusers.d" / "smqpd.conf").read_text().split("\n")[1].split()[1]

@@ -31,6 +31,7 @@ NEW_SITE: Final = (
     "runuser -u smqpd -- smqpd init /var/lib/smqpd/alpha --server-name alpha.example --port 7720"
 )
 SITE: Final = "/var/lib/smqpd/alpha"
+DOCUMENTS: Final = ("README.md", "etc/README.md", "etc/smqpd.example.toml", "etc/monitoring/smqpd.rules.yml")
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +125,10 @@ def test_what_is_installed_is_whole_and_starts_nothing(installed: BootedMachine)
     assert installed.does("smqpd --version") == f"smqpd {VERSION}"
     for manual in ("smqpd.1.gz", "smqpd-account-add.1.gz"):
         assert "smqpd" in installed.does(f"zcat /usr/share/man/man1/{manual}")
-    installed.does("test -s /usr/share/doc/smqpd/smqpd.example.toml*")
+    log = installed.does("zcat /usr/share/doc/smqpd/changelog.gz")
+    [changes] = re.findall(r"/usr/share/doc/\S+\.md", log)
+    for document in (changes, *(f"/usr/share/doc/smqpd/{path}" for path in DOCUMENTS)):
+        installed.does(f"test -s {document}")
     assert installed.does("systemctl list-units --plain --no-legend 'smqpd*'") == ""
     assert installed.does("dpkg --verify smqpd") == ""
 
