@@ -19,7 +19,7 @@ from daemon.certificates.tls import ClientTls
 from daemon.configuration.config import load
 from daemon.configuration.discovery import Installed
 from daemon.link.peers_file import PeerEntry
-from daemon.settings import ConfigError, Settings
+from daemon.settings import ConfigError, Settings, TlsSettings
 from daemon.site.difference import Differences, of_accounts, of_peers, of_settings
 from daemon.site.examination import Examination, examine, expired
 from daemon.site.finding import Finding, Part
@@ -86,9 +86,10 @@ class SiteFiles:
             return Differences(differences=[], refused=refused)
         found = self._examined(self._for_a_reload(wanted), starts=False)
         peers, accounts = found.peers, found.accounts
+        _, tls = self._taken_tls(found)
         return Differences(
             differences=[
-                *of_settings(self.settings, wanted, FIXED),
+                *of_settings(self.settings, msgspec.structs.replace(wanted, tls=tls), FIXED),
                 *of_accounts(self._accounts.every, self._accounts.every if accounts is None else accounts),
                 *of_peers(self._links.peers, self._links.peers if peers is None else peers),
             ],
@@ -138,9 +139,8 @@ class SiteFiles:
         accounts = found.accounts
         if accounts is not None:
             findings += self._taking_on("accounts", lambda: self._accounts.replace(accounts))
-        if found.tls is not None and not self._lacks_tls(found.tls):
-            self.tls = found.tls
-        self.settings = settings
+        self.tls, tls = self._taken_tls(found)
+        self.settings = settings = msgspec.structs.replace(settings, tls=tls)
         findings += self._taking_on("peers", lambda: self._links.take(found.peers, found.keys))
         # also what accounts may no longer do ends there
         findings += self._taking_on("everything", lambda: self._broker.reconfigure(settings))
@@ -161,6 +161,12 @@ class SiteFiles:
     def _for_a_reload(self, wanted: Settings) -> Settings:
         """What a reload takes on of a configuration: the rest is as it was at the start."""
         return msgspec.structs.replace(wanted, **{table: getattr(self.settings, table) for table in FIXED})
+
+    def _taken_tls(self, found: Examination) -> tuple[ClientTls, TlsSettings]:
+        """What a reload has the site serve with; what it serves with already where that is refused."""
+        if found.tls is None or self._lacks_tls(found.tls):
+            return self.tls, self.settings.tls
+        return found.tls, found.settings.tls
 
     def _left(self, found: Examination, wanted: Settings) -> Iterator[Finding]:
         """What a reload does not take on, though nothing in the files themselves is refused."""

@@ -1,6 +1,7 @@
 """A reload that an error of ours meets: the site goes on, all other parts are taken on, who asked is told."""
 
 import errno
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -178,3 +179,22 @@ async def test_the_log_says_that_a_token_is_another(
                 editor.set_token("eve", "grafana", kept)
             site.reload("a test")
     assert "the token grafana of eve: changed, before another: by a test" in capsys.readouterr().err
+
+
+async def test_a_certificate_that_is_refused_has_not_changed_and_would_once_it_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, keys = tmp_path / "site" / "smqpd.toml", tmp_path / "site" / "keys"
+    async with running(tmp_path / "site") as site:
+        config.write_text(config.read_text().replace('"keys/tls.crt"', '"keys/new.crt"'))
+        [refused] = site.reload("a test").not_taken_on
+        assert (refused.part, site.files.differences().refused) == ("tls", [refused])
+        assert site.files.differences().differences == []
+        assert "changed:" not in capsys.readouterr().err
+
+        shutil.copy(keys / "tls.crt", keys / "new.crt")
+        [change] = site.files.differences().differences
+        assert str(change) == f"tls.certificate: {keys / 'new.crt'}, before {keys / 'tls.crt'}"
+        assert not site.reload("a test").not_taken_on
+        assert f"changed: {change}: by a test" in capsys.readouterr().err
+        assert site.files.differences().differences == []
