@@ -61,6 +61,7 @@ class ClientTls:
         context: None where the site has no certificate.
         http_context: the same for HTTP, whose versions it offers (ALPN); other protocols have no such choice.
         expiries: when the certificates in the file end.
+        signed: these themselves, each after what it is.
     """
 
     def __init__(self, tls: TlsSettings) -> None:
@@ -68,11 +69,16 @@ class ClientTls:
         self.context: ssl.SSLContext | None = None
         self.http_context: ssl.SSLContext | None = None
         self.expiries: list[Expiry] = []
+        self.signed: list[tuple[str, x509.Certificate]] = []
         if tls.certificate is not None:
             self.context = client_context(tls)
             self.http_context = client_context(tls)
             self.http_context.set_alpn_protocols(["h2", "http/1.1"])
-            self.expiries = expiries_of(tls.certificate, _certificates(tls.certificate))
+            certificates = _certificates(tls.certificate)
+            self.expiries = expiries_of(tls.certificate, certificates)
+            self.signed = [
+                (f"{end.what} in [tls]", one) for end, one in zip(self.expiries, certificates, strict=True)
+            ]
 
 
 def _certificates(path: Path) -> list[x509.Certificate]:

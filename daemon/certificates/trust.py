@@ -17,6 +17,8 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from daemon.certificates.errors import CertificateError
 from daemon.certificates.files import load_certificates, load_revocations
 
+Signed = x509.Certificate | x509.CertificateRevocationList
+
 REMEMBERED_MAX: Final = 1_024
 """Certificates whose authority is known without proving their signature again."""
 
@@ -48,19 +50,19 @@ class Trust:
                 )
         return cls(authorities, revocations)
 
-    def authorities_end(self) -> list[tuple[str, datetime.datetime]]:
-        """Each authority in words, and when its certificate ends (UTC, aware)."""
+    @property
+    def authorities(self) -> list[tuple[str, x509.Certificate]]:
+        """The certificate of each, after what it is."""
         return [
-            (f"the certificate of the authority {one.subject.rfc4514_string()}", one.not_valid_after_utc)
+            (f"the certificate of the authority {one.subject.rfc4514_string()}", one)
             for one in self._authorities
         ]
 
-    def revocations_end(self) -> list[tuple[str, datetime.datetime]]:
-        """The list of each authority in words, and when it ends: after that OpenSSL lets nobody in."""
+    @property
+    def revocations(self) -> list[tuple[str, x509.CertificateRevocationList]]:
+        """The list of each authority, after what it is. Once it has ended OpenSSL lets nobody in."""
         return [
-            (f"the list of the authority {one.issuer.rfc4514_string()}", one.next_update_utc)
-            for one in self._revocations
-            if one.next_update_utc is not None
+            (f"the list of the authority {one.issuer.rfc4514_string()}", one) for one in self._revocations
         ]
 
     def refusal(

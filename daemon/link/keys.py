@@ -23,7 +23,7 @@ from daemon.certificates.files import (
 )
 from daemon.certificates.identity import server_name_of
 from daemon.certificates.tls import no_password
-from daemon.certificates.trust import Trust
+from daemon.certificates.trust import Signed, Trust
 
 ALPN: Final = "h2"
 
@@ -35,6 +35,7 @@ class LinkKeys:
         own: the site's certificate.
         key: its private key, of any kind.
         expiries: when the site's certificate, its authorities and their lists end.
+        signed: these themselves, each after what it is.
     """
 
     def __init__(self, directory: Path, own: x509.Certificate, trust: Trust) -> None:
@@ -47,8 +48,20 @@ class LinkKeys:
         self._path = directory / CERTIFICATE_FILE
         self.expiries = [
             Expiry(self._path, "the certificate", own.not_valid_after_utc, own.not_valid_before_utc),
-            *(Expiry(directory / AUTHORITY_FILE, what, at) for what, at in trust.authorities_end()),
-            *(Expiry(directory / REVOCATION_FILE, what, at) for what, at in trust.revocations_end()),
+            *(
+                Expiry(directory / AUTHORITY_FILE, what, one.not_valid_after_utc)
+                for what, one in trust.authorities
+            ),
+            *(
+                Expiry(directory / REVOCATION_FILE, what, one.next_update_utc)
+                for what, one in trust.revocations
+                if one.next_update_utc is not None
+            ),
+        ]
+        self.signed: list[tuple[str, Signed]] = [
+            ("the certificate for links", own),
+            *trust.authorities,
+            *trust.revocations,
         ]
 
     @classmethod

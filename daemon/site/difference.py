@@ -1,11 +1,14 @@
 """What differs between what a site runs with and what its files say: for `config diff`, and for the log."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
+from cryptography import x509
 
 from daemon.accounts.accounts_file import Account
+from daemon.certificates.authority import serial_of
+from daemon.certificates.trust import Signed
 from daemon.link.peers_file import PeerEntry
 from daemon.settings import Settings
 from daemon.site.finding import Finding
@@ -15,10 +18,10 @@ Takes = Literal["reload", "restart"]
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting, account or peer.
+    """One setting, account, peer, certificate or revocation list.
 
     Attributes:
-        what: such as `limits.connections_max`, `account eve` or `peer beta.example`.
+        what: such as `limits.connections_max`, `account eve` or `the certificate in [tls]`.
         before, after: in words; "" for not there. Of passwords neither says anything.
         takes: what it takes for the site to take it on.
     """
@@ -34,6 +37,29 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         if not self.after:
             return f"{self.what} is removed: it was {self.before}"
         return f"{self.what}: {self.after}, before {self.before}"
+
+
+class InUse(msgspec.Struct, frozen=True):
+    """What a site runs with, or would.
+
+    Attributes:
+        signed: certificates and revocation lists, each after what it is.
+    """
+
+    settings: Settings
+    accounts: Mapping[str, Account]
+    peers: Mapping[str, PeerEntry]
+    signed: Sequence[tuple[str, Signed]]
+
+
+def between(before: InUse, after: InUse, fixed: tuple[str, ...]) -> list[Difference]:
+    """All differences; a change of the tables `fixed` takes a restart."""
+    return [
+        *of_settings(before.settings, after.settings, fixed),
+        *of_accounts(before.accounts, after.accounts),
+        *of_peers(before.peers, after.peers),
+        *of_signed(before.signed, after.signed),
+    ]
 
 
 def of_settings(before: Settings, after: Settings, fixed: tuple[str, ...]) -> Iterator[Difference]:
@@ -71,6 +97,33 @@ def of_peers(before: Mapping[str, PeerEntry], after: Mapping[str, PeerEntry]) ->
         old, new = before.get(name), after.get(name)
         if old != new:
             yield Difference(what=f"peer {name}", before=_peer(old), after=_peer(new))
+
+
+def of_signed(
+    before: Iterable[tuple[str, Signed]], after: Iterable[tuple[str, Signed]]
+) -> Iterator[Difference]:
+    """The differences in what the site shows of itself, and in whom it trusts."""
+    old, new = _by_what(before), _by_what(after)
+    for what in sorted(old.keys() | new.keys()):
+        was, comes = old.get(what, []), new.get(what, [])
+        if was != comes:
+            yield Difference(
+                what=what, before=" and ".join(map(_signed, was)), after=" and ".join(map(_signed, comes))
+            )
+
+
+def _by_what(every: Iterable[tuple[str, Signed]]) -> dict[str, list[Signed]]:
+    """Authorities may have the same name."""
+    found: dict[str, list[Signed]] = {}
+    for what, one in every:
+        found.setdefault(what, []).append(one)
+    return found
+
+
+def _signed(one: Signed) -> str:
+    if isinstance(one, x509.Certificate):
+        return f"serial {serial_of(one)}, until {one.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+    return f"{len(one)} revoked, of {one.last_update_utc:%Y-%m-%d %H:%M} UTC"
 
 
 def _flat(value: Any, name: str = "") -> dict[str, Any]:

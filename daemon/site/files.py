@@ -5,22 +5,20 @@ and is told to the service manager and to each command of the operator until it 
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from daemon.accounts.accounts import Accounts
-from daemon.accounts.accounts_file import Account
 from daemon.broker.broker import Broker
 from daemon.certificates.expiry import ExpiryWatch
 from daemon.certificates.tls import ClientTls
 from daemon.configuration.config import load
 from daemon.configuration.discovery import Installed
-from daemon.link.peers_file import PeerEntry
 from daemon.settings import ConfigError, Settings, TlsSettings
-from daemon.site.difference import Differences, of_accounts, of_peers, of_settings
+from daemon.site.difference import Differences, InUse, between
 from daemon.site.examination import Examination, examine, expired
 from daemon.site.finding import Finding, Part
 from daemon.site.links import SiteLinks
@@ -85,20 +83,21 @@ class SiteFiles:
             refused = [Finding("configuration", "refused", str(error))]
             return Differences(differences=[], refused=refused)
         found = self._examined(self._for_a_reload(wanted), starts=False)
-        peers, accounts = found.peers, found.accounts
-        _, tls = self._taken_tls(found)
+        tls, tls_settings = self._taken_tls(found)
+        comes = InUse(
+            settings=msgspec.structs.replace(wanted, tls=tls_settings),
+            accounts=self._accounts.every if found.accounts is None else found.accounts,
+            peers=self._links.peers if found.peers is None else found.peers,
+            signed=[*tls.signed, *(self._links.signed if found.keys is None else found.keys.signed)],
+        )
         return Differences(
-            differences=[
-                *of_settings(self.settings, msgspec.structs.replace(wanted, tls=tls), FIXED),
-                *of_accounts(self._accounts.every, self._accounts.every if accounts is None else accounts),
-                *of_peers(self._links.peers, self._links.peers if peers is None else peers),
-            ],
+            differences=between(self._in_use, comes, FIXED),
             refused=[*found.refused, *self._left(found, wanted)],
         )
 
     def reload(self, by: str) -> None:
         """Take on what is good of them; `by` asked for it, and the log says so with each change."""
-        before = self.settings, self._accounts.every, self._links.peers
+        before = self._in_use
         try:
             self._found(self._taken_on())
             log.set_up(self.settings.log)
@@ -106,17 +105,20 @@ class SiteFiles:
             self._broker.mishaps.note("a reload", error)
             problem = "an error of smqpd ended the reload; its log says more, and not all may be taken on"
             self._findings = [Finding("everything", "refused", problem)]
-        self._log_changes(*before, by)
+        self._log_changes(before, by)
 
-    def _log_changes(
-        self, settings: Settings, accounts: dict[str, Account], peers: Mapping[str, PeerEntry], by: str
-    ) -> None:
-        """Say what has become of these, which were before."""
-        changes = [
-            *of_settings(settings, self.settings, FIXED),
-            *of_accounts(accounts, self._accounts.every),
-            *of_peers(peers, self._links.peers),
-        ]
+    @property
+    def _in_use(self) -> InUse:
+        return InUse(
+            settings=self.settings,
+            accounts=self._accounts.every,
+            peers=self._links.peers,
+            signed=[*self.tls.signed, *self._links.signed],
+        )
+
+    def _log_changes(self, before: InUse, by: str) -> None:
+        """Say what has become of what was in use before."""
+        changes = between(before, self._in_use, FIXED)
         for change in changes[:CHANGES_LOGGED_MAX]:
             fields = {"event": "change", "by": by}
             _log.info("changed: %s: by %s", change, by, extra={"fields": fields})

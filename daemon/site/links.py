@@ -19,6 +19,7 @@ import trio
 
 from daemon.broker.broker import Broker
 from daemon.certificates.expiry import Expiry
+from daemon.certificates.trust import Signed
 from daemon.control.client import Question
 from daemon.control.federation import known_sites
 from daemon.control.routes import routes
@@ -97,6 +98,11 @@ class SiteLinks:
     def expiries(self) -> list[Expiry]:
         """When what is used now ends."""
         return self._keys.expiries if self._keys is not None else []
+
+    @property
+    def signed(self) -> list[tuple[str, Signed]]:
+        """The certificates and lists that are used now, each after what it is."""
+        return self._keys.signed if self._keys is not None else []
 
     def take(self, peers: Mapping[str, PeerEntry] | None, keys: LinkKeys | None) -> None:
         """Take on these peers and keys; what is None stays. Raises OSError where links begin."""

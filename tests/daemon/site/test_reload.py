@@ -1,10 +1,11 @@
 """A reload that an error of ours meets: the site goes on, all other parts are taken on, who asked is told."""
 
 import errno
+import re
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -15,6 +16,8 @@ import trio
 from daemon.accounts.accounts_editor import edit
 from daemon.accounts.accounts_file import Account
 from daemon.accounts.tokens import Token, token_hash
+from daemon.certificates.authority import Authority
+from daemon.certificates.self_signed import make_self_signed
 from daemon.cli.status import reload
 from daemon.cli.telling import tell
 from daemon.configuration.config import load
@@ -26,6 +29,7 @@ from daemon.terminal.failure import Failure
 from routing.errors import Refusal
 from routing.rights import EVERYTHING, Rights
 from tests.support.installed import checkout_plugins
+from tests.support.keys import write_keys, write_trust
 from tests.support.made_site import made_site
 from tests.support.passwords import cheap_hash
 from tests.support.ports import free_port
@@ -198,3 +202,39 @@ async def test_a_certificate_that_is_refused_has_not_changed_and_would_once_it_i
         assert not site.reload("a test").not_taken_on
         assert f"changed: {change}: by a test" in capsys.readouterr().err
         assert site.files.differences().differences == []
+
+
+async def test_certificates_and_lists_are_told_before_a_reload_takes_them_on_and_then(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys, now = tmp_path / "site" / "keys", datetime.now(UTC)
+    authority = Authority.create(tmp_path / "ca", "test", 365, now - timedelta(days=1))
+    async with running(tmp_path / "site") as site:
+
+        def told() -> list[str]:
+            """What would change, and has changed once it was reloaded."""
+            told = [str(each) for each in site.files.differences().differences]
+            assert not site.reload("a test").not_taken_on
+            log = capsys.readouterr().err
+            assert [each for each in told if f"changed: {each}: by a test" not in log] == []
+            assert site.files.differences().differences == []
+            return told
+
+        write_keys(authority, "alpha.example", keys, now)
+        assert [re.sub("added: .*", "added", each) for each in told()] == [
+            "the certificate for links is added",
+            "the certificate of the authority CN=test is added",
+            "the list of the authority CN=test is added",
+        ]
+        write_keys(authority, "beta.example", tmp_path / "beta", now)
+        authority.revoke("beta.example", now)
+        write_trust(authority, keys)
+        [revocation] = told()
+        assert re.fullmatch(
+            r"the list of the authority CN=test: 1 revoked, of .*, before 0 revoked, of .*", revocation
+        )
+        certificate, key = make_self_signed("alpha.example")
+        (keys / "tls.crt").write_bytes(certificate)
+        (keys / "tls.key").write_bytes(key)
+        [renewal] = told()
+        assert re.fullmatch(r"the certificate in \[tls\]: serial (\w+), .*, before serial (?!\1).*", renewal)
