@@ -209,10 +209,12 @@ class SiteLinks:
         return await with_unacknowledged(self.manager.status, copies, self._broker.clock.wall_ms())
 
     async def drain(self) -> None:
-        """Say goodbye to the peers; what has been sent to them by then is theirs."""
+        """Say goodbye to the peers; what has been sent to them by then is theirs.
+
+        Cancelled, it waits for none of them.
+        """
         if self.manager is not None:
-            with trio.move_on_after(self._settings.site.drain_s):
-                await self.manager.drain()
+            await self.manager.drain()
 
 
 def _installation(state_directory: Path) -> str:

@@ -1,6 +1,6 @@
 """Starts a site as a process: lock, logs, signals, and what the service manager wants to hear.
 
-    SIGTERM, SIGINT   drain and stop; a second one stops without waiting for connections
+    SIGTERM, SIGINT   drain and stop; a second one stops without waiting for connections of clients or peers
     SIGHUP            read configuration, accounts, peers and certificates again, as `smqpd reload` asks for;
                       the log says what became of it
 

@@ -6,8 +6,8 @@
     front ends        one task for each plugin
 
 Whatever ends the site (`RunningSite.draining`, cancellation, a task that fails), front ends go first, at
-the latest when the drain time is over; then the broker carries out what they caused; then the hop log and
-the store are closed. What a reload changes: `daemon.site.files`.
+the latest when the drain time is over; then the peers, who get what is left of it; then the broker carries
+out what they caused; then the hop log and the store are closed. What a reload changes: `daemon.site.files`.
 """
 
 import logging
@@ -54,7 +54,7 @@ from routing.rights import Operating
 _log = logging.getLogger(__name__)
 
 CLOSE_S: Final = 1.0
-"""After the drain time, for front ends to end by themselves."""
+"""After the drain time, for front ends to end by themselves; and as much for a goodbye to peers."""
 
 
 class RunningSite:
@@ -82,6 +82,7 @@ class RunningSite:
         """Whether all front ends accept."""
         self.draining = trio.Event()
         self.front_ends = trio.CancelScope()
+        self.goodbye = trio.CancelScope()
         self.broker = broker
         self.links = links
         self.files = SiteFiles(
@@ -281,6 +282,7 @@ class RunningSite:
         """Begin to drain; when it drains already, end it now."""
         if self.draining.is_set():
             self.front_ends.cancel()
+            self.goodbye.cancel()
         self.draining.set()
         self.broker.drain()
 
@@ -377,7 +379,8 @@ async def serve_site(
                 await _serve_front_ends(
                     site, installed.plugins, lambda: opened.tasks.start(links.run), task_status
                 )
-            await links.drain()
+            with site.goodbye:
+                await links.drain()
 
 
 async def _serve_front_ends(
@@ -395,4 +398,5 @@ async def _serve_front_ends(
             site.serving = True
             task_status.started(site)
             await site.draining.wait()
-            site.front_ends.deadline = trio.current_time() + site.settings.site.drain_s + CLOSE_S
+            drained = trio.current_time() + site.settings.site.drain_s
+            site.front_ends.deadline, site.goodbye.deadline = drained + CLOSE_S, drained + 2 * CLOSE_S
