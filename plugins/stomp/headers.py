@@ -1,9 +1,10 @@
 """SMQP's headers as STOMP clients write and read them, and everybody else's headers unchanged.
 
-STOMP's names are case-sensitive: the lower-case names below have a meaning, any other spelling is the
-user's own. What SMQP cannot carry under its name (a name that SMQP uses for itself, or that is no ASCII
-word) or in one line (a value with a line end) is carried as `Stomp-Header: name:value`, both percent-encoded,
-and comes out at the other side as it went in.
+STOMP's names are case-sensitive: the names below have a meaning, any other spelling is the user's own, and so
+are the short names of SMQP (Pri, Seq, Guar), which applications have for themselves. What SMQP cannot carry
+under its name (a name that SMQP uses for itself, or that is no ASCII word) or in one line (a value with a
+line end) is carried as `Stomp-Header: name:value`, both percent-encoded, and comes out at the other side as
+it went in.
 
     priority                integer; 0 is the same as none
     expires                 Unix time in ms at which the message ends; 0 for never (ActiveMQ's)
@@ -43,17 +44,14 @@ DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
 
 _SMQP_NAMES: Final = {
     "priority": "Priority",
-    "pri": "Priority",
     "created": "Created",
     "smqp-receipt": "Receipt",
     "reply": "Reply",
     "timeout": "Timeout",
     "depth": "Depth",
     "sequence": "Sequence",
-    "seq": "Sequence",
     "delivery": "Delivery",
     "guarantee": "Guarantee",
-    "guar": "Guarantee",
     "name": "Name",
     "cmuid": "Cmuid",
     "mime-version": "MIME-Version",
@@ -161,7 +159,7 @@ def _sort(
             others.append((name, reply_address))
         elif name == "reply-to" and value.startswith(REPLY_PREFIX):
             others.append((name, value.removeprefix(REPLY_PREFIX)))
-        elif name.startswith("content-") and is_header_name(name):
+        elif _is_of_content(name):
             of_content.append((name, value))
         else:
             others.append(_carried(name, value) if _needs_carrier(name, value) else (name, value))
@@ -331,12 +329,11 @@ def _uncarried(line: str) -> tuple[str, str]:
 
 def _is_never_carried(name: str) -> bool:
     """Whether no SEND can have had it carried: it would pass for what servers write, or is of the body."""
-    return (
-        name in _OF_THE_FRAME
-        or name in _SMQP_NAMES
-        or name == "JMSXGroupID"
-        or (name.startswith("content-") and is_header_name(name))
-    )
+    return name in _OF_THE_FRAME or name in _SMQP_NAMES or name == "JMSXGroupID" or _is_of_content(name)
+
+
+def _is_of_content(name: str) -> bool:
+    return name.startswith("content-") and name == name.lower() and is_header_name(name)
 
 
 def write_timeout(seconds: float) -> str:
