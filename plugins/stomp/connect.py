@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from daemon.connections.conversation import make_channel
 from plugins.stomp.codec import VERSIONS, Frame, Version
 from routing.errors import HeaderRefusal, Refusal
 from routing.names import channel_name
@@ -53,15 +54,24 @@ def read_connect(frame: Frame, *, token_passcode: bool) -> Connect:
     if version == "1.0":  # which has no heart-beats: the client is told of none, and so sends none
         sends = wants = 0
     password = headers.get("passcode", "")
-    client_id = headers.get("client-id")
     return Connect(
         version,
         headers.get("login", ""),
         _from_token(password) if token_passcode else password,
-        None if client_id is None else channel_name(client_id),
+        _channel(headers.get("client-id", "")),
         sends,
         wants,
     )
+
+
+def _channel(client_id: str) -> str | None:
+    """Libraries make ids up that are no channels, as Apache.NMS.Stomp does for every connection."""
+    if not client_id:
+        return None
+    try:
+        return channel_name(client_id)
+    except Refusal:
+        return make_channel(client_id, client_id)
 
 
 def with_advice(refusal: Refusal, asked: Connect) -> Refusal:

@@ -2,10 +2,9 @@
 
 The XMPP server vouches for `from`, so no password is asked. A JID to which no rule applies has no account
 and may do nothing. One full JID is one login, and its channel is derived from the JID alone, so that it
-is the same after every restart: a few readable characters, then enough of a hash to tell all JIDs apart.
+is the same after every restart.
 """
 
-import hashlib
 import re
 from collections.abc import Container
 from functools import lru_cache
@@ -13,6 +12,7 @@ from typing import Final
 
 from slixmpp.jid import JID, InvalidJID
 
+from daemon.connections.conversation import make_channel
 from plugins.xmpp.forms.payload import PUBLISHER
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.settings import LOCAL_PART, JidRule
@@ -22,8 +22,6 @@ from routing.names import account_name, parse_address
 
 REMEMBERED_CHARACTERS_MAX: Final = 300
 """Of a JID, which may have 3,071 bytes, and be anybody's."""
-
-_NOT_IN_CHANNELS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def bare_of(jid: str) -> str:
@@ -55,7 +53,7 @@ def channel_of(jid: str) -> str:
     """The channel of a full JID: 64 characters at most.
 
     >>> channel_of("workerbee237@shakespeare.lit/foo")
-    'workerbee237-foo.bdf35abb9ccc0e9bf1f4bf61'
+    'workerbee237-foo.83eadf7bd129fe15b05f9cfa'
     """
     return _remembered_channel_of(jid) if len(jid) <= REMEMBERED_CHARACTERS_MAX else _channel_of(jid)
 
@@ -66,8 +64,7 @@ def _remembered_channel_of(jid: str) -> str:
 
 
 def _channel_of(jid: str) -> str:
-    readable = _NOT_IN_CHANNELS.sub("_", f"{local_of(jid) or bare_of(jid)}-{jid.partition('/')[2]}")[:36]
-    return f"{readable.strip('-')}.{hashlib.sha256(jid.encode()).hexdigest()[:24]}"
+    return make_channel(jid, f"{local_of(jid) or bare_of(jid)}-{jid.partition('/')[2]}")
 
 
 def publisher_of(message: Message) -> str:

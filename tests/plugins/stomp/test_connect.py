@@ -5,6 +5,7 @@ import pytest
 from plugins.stomp.codec import Frame
 from plugins.stomp.connect import HEART_BEAT_MS_MAX, Connect, NoCommonVersion, read_connect
 from routing.errors import HeaderRefusal, Refusal
+from routing.names import channel_name
 
 
 def connect(headers: dict[str, str], token_passcode: bool = False) -> Connect:
@@ -36,6 +37,18 @@ def test_without_a_common_version_the_login_is_refused(accepted: str) -> None:
 def test_login_passcode_and_client_id_are_taken_as_they_are() -> None:
     asked = connect({"accept-version": "1.2", "login": "ada", "passcode": " p:w\\c ", "client-id": "desk"})
     assert (asked.account, asked.password, asked.channel) == ("ada", " p:w\\c ", "desk")
+
+
+@pytest.mark.parametrize("client_id", ["ID:DESK-7-50123-638.1-1:0", "a b", "é", "x" * 65, "/"])
+def test_a_client_id_that_is_no_channel_stands_for_one(client_id: str) -> None:
+    channel = connect({"accept-version": "1.2", "client-id": client_id}).channel
+    assert channel is not None
+    assert channel_name(channel) == channel
+    assert connect({"accept-version": "1.2", "client-id": client_id + "é"}).channel != channel
+
+
+def test_an_empty_client_id_names_no_channel() -> None:
+    assert connect({"accept-version": "1.2", "client-id": ""}).channel is None
 
 
 def test_padding_is_no_part_of_a_login_in_1_0() -> None:

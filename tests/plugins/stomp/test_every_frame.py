@@ -21,7 +21,7 @@ LINE_BYTES_MAX = 300
 SETTINGS = StompSettings(header_line_bytes_max=LINE_BYTES_MAX)
 
 OK = "RECEIPT"
-FRAME, HEADER, TOPIC, LOGIN = Refusal.BAD_FRAME, Refusal.BAD_HEADER, Refusal.BAD_TOPIC, Refusal.BAD_LOGIN
+FRAME, HEADER, TOPIC = Refusal.BAD_FRAME, Refusal.BAD_HEADER, Refusal.BAD_TOPIC
 NOT_FOUND, LARGE = Refusal.NOT_FOUND, Refusal.TOO_LARGE
 NEVER = (OK, HEADER, HEADER, HEADER)
 
@@ -33,7 +33,7 @@ LOGGING_IN = {
     "login": ("ada", OK, OK, OK, OK),
     "passcode": ("secret", OK, OK, OK, OK),
     "heart-beat": ("0,0", *NEVER),
-    "client-id": ("desk", OK, LOGIN, LOGIN, LOGIN),
+    "client-id": ("desk", OK, OK, OK, OK),
 }
 SETTLING = {
     "id": ("ACK", FRAME, NOT_FOUND, NOT_FOUND, NOT_FOUND),

@@ -74,18 +74,6 @@ async def test_without_a_common_version_the_error_names_those_there_are(connect:
     assert error.headers["version"] == "1.0,1.1,1.2"
 
 
-@pytest.mark.parametrize("client_id", ["", "a b", "a:b", "x" * 65])
-async def test_a_client_id_is_a_channel_and_has_to_look_like_one(
-    connect: ConnectStomp, client_id: str
-) -> None:
-    client = connect()
-    await client.send(
-        "CONNECT",
-        {"accept-version": "1.2", "login": "ada", "passcode": "correct horse", "client-id": client_id},
-    )
-    await client.refused(Refusal.BAD_LOGIN)
-
-
 @pytest.mark.parametrize(
     ("command", "headers", "code"),
     [

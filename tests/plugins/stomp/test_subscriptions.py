@@ -56,6 +56,19 @@ async def test_a_durable_subscription_gets_what_came_while_nobody_listened(
     assert (await second.expect("MESSAGE")).body == b"missed"
 
 
+async def test_a_client_id_as_activemqs_libraries_make_them_finds_its_subscription_again(
+    again: Callable[..., Any], ada: StompClient
+) -> None:
+    made_up = "ID:DESK-7-50123-638.1-1:0"
+    first = await again(client_id=made_up)
+    await subscribe(first, {"activemq.subscriptionName": "mine"})
+    await first.leave()
+    await ada.ask("SEND", PERSISTENT, b"missed")
+    second = await again(client_id=made_up)
+    await subscribe(second, {"activemq.subscriptionName": "mine"})
+    assert (await second.expect("MESSAGE")).body == b"missed"
+
+
 async def test_without_a_client_id_it_belongs_to_the_account(connect: ConnectStomp, ada: StompClient) -> None:
     await subscribe(ada, {"durable": "true"}, id="reports")
     await ada.leave()
