@@ -224,7 +224,8 @@ def sub(
 ) -> None:
     """Write the messages of TOPICs as they come; each is committed once it is written.
 
-    When the connection is lost, another is made, until --count or --timeout ends it, or an interrupt.
+    When the connection is lost, another is made, until --count or --timeout ends it, an interrupt, or a login
+    that is refused; where that is since the account has as many as it may, it is tried again.
     """
     if json + raw + headers > 1:
         raise Failure("--json, --raw and --headers exclude each other", USAGE)

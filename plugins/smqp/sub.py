@@ -19,11 +19,11 @@ import trio
 from daemon.frontend import SubscribeOptions
 from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE, Failure, tell
 from daemon.terminal.printable import printable
-from plugins.smqp.client import Client, SubscriptionEnded, passing_over_lost
+from plugins.smqp.client import Client, LoginRefused, SubscriptionEnded, passing_over_lost
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.incoming import Delivery
 from plugins.smqp.profile import Profile
-from routing.errors import HeaderRefusal
+from routing.errors import HeaderRefusal, Refusal
 from routing.headers import write_headers, write_seconds
 from routing.message import Section
 
@@ -60,6 +60,8 @@ class Wish(msgspec.Struct, frozen=True):
 async def receive(profile: Profile, channel: str, wish: Wish) -> None:
     """Do it, over as many connections as it takes once there has been a first one.
 
+    A site that has not noticed the end of one may count it, and have no room for the next: that ends in time.
+
     Raises Failure, Refusal, ConnectionLost where no other connection can be made, and BrokenPipeError.
     """
     receiving = _Receiving(wish)
@@ -68,7 +70,7 @@ async def receive(profile: Profile, channel: str, wish: Wish) -> None:
             async with profile.connect(channel) as client:
                 await receiving.over(client)
             return
-        except ConnectionLost as lost:
+        except (ConnectionLost, LoginRefused) as lost:
             await receiving.wait_to_connect_again(lost)
 
 
@@ -80,6 +82,7 @@ class _Receiving:
         self._left = wish.count
         self._silent_at: float | None = None  # when the silence has been long enough; None before the first
         self._connected_at: float | None = None  # None while there is no connection
+        self._is_refused = False  # since the last connection, and has been told so
         self._pause_s = PAUSE_FIRST_S
         self._uncertain: dict[str, None] = {}
         """Smuids of what is written, until the server has said that it is committed; the oldest first."""
@@ -97,6 +100,7 @@ class _Receiving:
         elif self._connected_at is None:
             tell("connected again")
         self._connected_at = trio.current_time()
+        self._is_refused = False
         while self._left is None or self._left > 0:
             assert self._silent_at is not None
             with trio.CancelScope(deadline=self._silent_at) as silence:
@@ -121,9 +125,9 @@ class _Receiving:
             credit = await self._change_credit(client, credit, max(credit, self._credit()))
             self._heard()
 
-    async def wait_to_connect_again(self, lost: ConnectionLost) -> None:
+    async def wait_to_connect_again(self, lost: ConnectionLost | LoginRefused) -> None:
         """Wait longer each time. Raises `lost` where it is of no use, and Failure where all is written."""
-        if self._silent_at is None or lost.reason in FINAL:
+        if self._silent_at is None or _is_final(lost):
             raise lost
         if self._left == 0:
             count = len(self._uncertain)
@@ -137,6 +141,9 @@ class _Receiving:
             tell(f"no connection: {lost}; trying again until there is one")
             if not self._wish.options.durable:
                 tell("without --channel nothing waits for this subscription meanwhile")
+        elif isinstance(lost, LoginRefused) and not self._is_refused:
+            self._is_refused = True
+            tell(f"login refused: {lost.text}; trying again until it is not")
         if now >= self._silent_at:
             raise lost
         pause_s = random.uniform(0.75, 1.0) * self._pause_s
@@ -191,6 +198,10 @@ class _Receiving:
             if delivery.withdrawn is not None:
                 what = f"written, and withdrawn before it was committed ({delivery.withdrawn})"
                 tell(f"{what}: {delivery.message.smuid}")
+
+
+def _is_final(lost: ConnectionLost | LoginRefused) -> bool:
+    return lost.code != Refusal.TOO_MANY if isinstance(lost, LoginRefused) else lost.reason in FINAL
 
 
 async def _take(client: Client) -> list[Delivery]:

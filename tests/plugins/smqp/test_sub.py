@@ -13,11 +13,12 @@ from trio.testing import memory_stream_pair
 
 from daemon.frontend import SubscribeOptions
 from daemon.terminal.failure import UNREACHABLE, Failure
-from plugins.smqp.client import Client, session
+from plugins.smqp.client import Client, LoginRefused, session
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.sub import Wish, receive
 from routing.errors import Refusal
 from routing.message import Message, Section
+from routing.quotas import Quotas
 from tests.support.patience import pass_time, until
 from tests.support.site import PASSWORD, BrokerSite, running_site
 from tests.support.smqp_peer import serve_connection
@@ -79,8 +80,13 @@ class Output:
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[BrokerSite]:
-    async with running_site(tmp_path / "site") as site:
+def quotas() -> Quotas:
+    return Quotas()
+
+
+@pytest.fixture
+async def site(tmp_path: Path, quotas: Quotas) -> AsyncIterator[BrokerSite]:
+    async with running_site(tmp_path / "site", quotas=quotas) as site:
         yield site
 
 
@@ -349,6 +355,36 @@ async def test_sub_does_not_try_again_where_it_may_not_log_in_any_more(
         server.refuses = 1
         server.cut()
         site.disable_all()
+
+
+@pytest.mark.parametrize("quotas", [Quotas(sessions_max=1)])
+async def test_sub_tries_again_where_its_account_is_logged_in_as_often_as_it_may(
+    server: Any, output: Output, publish: Callable[..., Any]
+) -> None:
+    """As it is until the site knows that the connection is lost, which nobody may have told it."""
+    await publish(b"one")
+    async with trio.open_nursery() as receiving:
+        receiving.start_soon(receive, server, "desk", wish(2))
+        await output.has_written.wait()
+        server.cut()
+        await trio.testing.wait_all_tasks_blocked()
+        async with server.other().connect("other") as client:
+            await until(lambda: "login refused" in output.said.getvalue())
+            await client.publish("t", Message(sections=(Section("text/plain", b"two"),), delivery="ONE"))
+    assert output.written == b"one\ntwo\n"
+    assert output.said.getvalue().splitlines()[1:] == [
+        "smqpd: login refused: ada is logged in 1 times, as often as it may (sessions_max);"
+        " trying again until it is not",
+        "smqpd: connected again",
+    ]
+
+
+@pytest.mark.parametrize("quotas", [Quotas(sessions_max=1)])
+async def test_sub_does_not_wait_for_a_first_login(server: Any, output: Output) -> None:
+    async with server.other().connect("other"):
+        with pytest.raises(LoginRefused):
+            await receive(server, "desk", wish(1))
+    assert server.attempts == 1
 
 
 async def test_a_first_connection_that_cannot_be_made_ends_sub(server: Any, output: Output) -> None:
