@@ -3,7 +3,8 @@
     {urn:smqp:xmpp:0}queueing   whether items go to one subscriber each (XEP-0254); on by default
     {urn:smqp:xmpp:0}delivery   ONE, ALL, or MESSAGE where each message says
     pubsub#item_expire          seconds; `max` for items that stay until they are retracted
-    pubsub#persist_items        whether items are kept for those who subscribe later; a queue keeps them
+    pubsub#persist_items        whether items are kept for those who subscribe later; a queue keeps them, so
+                                a node that is made to keep none is no queue
 
 and those of `forms.node_options`, which are kept beside the topic's settings. The names in braces are those
 of fields that nobody has registered (XEP-0068).
@@ -38,6 +39,8 @@ _OF_QUEUES: Final = {
     "pubsub#notification_type": "normal",
 }
 """An item of a queue stays until it is done; whom it is given to is told, by what is not lost in silence."""
+
+_PLAIN: Final = {QUEUEING_FIELD: "0"}
 
 NodeDelivery = Literal["ONE", "ALL", "MESSAGE"]
 
@@ -108,6 +111,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
         What a node says of itself, or how it tells of things, is no reason to make none. Who may do what with
         it is.
         """
+        values = wanted_of_new(values)
         holds = self.values()
         kept = {field: value for field, value in values.items() if self._can_be(field, value, holds)}
         of_any = {field: value for field, value in kept.items() if field not in _OF_QUEUES}
@@ -171,6 +175,15 @@ class NodeSettings(msgspec.Struct, frozen=True):
             Field(EXPIRE_FIELD, "text-single", "Seconds that an item is kept, or max", holds[EXPIRE_FIELD]),
         ]
         return form(NODE_CONFIG, own + node_options.fields(self.options))
+
+
+def wanted_of_new(values: dict[str, str]) -> dict[str, str]:
+    """What a form wants of a node that is not there yet.
+
+    A queue keeps its items: who wants none kept, and says nothing of queueing, wants a plain node.
+    """
+    says_kind = QUEUEING_FIELD in values or DELIVERY_FIELD in values
+    return values if says_kind or boolean(values.get(PERSIST_FIELD, "")) is not False else _PLAIN | values
 
 
 def _boolean(field: str, value: str) -> bool:

@@ -13,7 +13,7 @@ from plugins.xmpp.delivery.calls import Done
 from plugins.xmpp.forms.data_forms import PUBLISH_OPTIONS, submitted
 from plugins.xmpp.forms.node_options import NodeOptions, same_value
 from plugins.xmpp.forms.node_record import record_of, written
-from plugins.xmpp.forms.node_settings import NodeSettings
+from plugins.xmpp.forms.node_settings import NodeSettings, wanted_of_new
 from plugins.xmpp.forms.payload import (
     ITEM_ID,
     PUBLISHER,
@@ -261,7 +261,7 @@ def _create_as(request: Request, node: str, values: dict[str, str]) -> None:
     """A node that is made by its first item is what the publisher takes it to be. Source: XEP-0060 7.1.5."""
     session = request.client.session
     try:
-        settings = NodeSettings().changed(values)
+        settings = NodeSettings().changed(wanted_of_new(values))
     except StanzaError as error:
         raise _precondition_not_met(error.text) from None
     _check_options(values, settings)

@@ -367,6 +367,32 @@ async def test_a_queue_keeps_its_items_and_says_so(tmp_path: Path) -> None:
         assert error_of(await client.iq("set", pubsub(text, "#owner"))) == ("modify", "not-acceptable")
 
 
+@pytest.mark.parametrize("made_by", ["creating", "publishing"])
+async def test_a_node_that_is_made_to_keep_nothing_is_plain(tmp_path: Path, made_by: str) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client, reader = ada(server), server.client("bob@shakespeare.lit/reader")
+        transient = {"pubsub#persist_items": "0"}
+        if made_by == "creating":
+            await create(client, "news", **transient)
+        else:
+            item = "<publish node='news'><item><a xmlns='urn:a'/></item></publish>"
+            options = f"<publish-options>{form('publish-options', **transient)}</publish-options>"
+            assert (await client.iq("set", pubsub(item + options))).get("type") == "result"
+        answer = await client.iq("get", pubsub("<configure node='news'/>", "#owner"))
+        holds = fields(next(answer.iter("{jabber:x:data}x")))
+        assert (holds["pubsub#persist_items"], holds[f"{{{SMQP}}}queueing"]) == ("0", "0")
+        assert (await reader.iq("set", subscribe(reader.jid, None, "news"))).get("type") == "result"
+        await put(client, "news", "storm")
+        assert (await notified(reader)).get("id") == "storm"
+
+
+async def test_a_queue_that_is_to_keep_nothing_is_not_made(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        wanted = form("node_config", **{f"{{{SMQP}}}queueing": "1", "pubsub#persist_items": "0"})
+        answer = await ada(server).iq("set", pubsub(f"<create node='work'/><configure>{wanted}</configure>"))
+        assert error_of(answer) == ("modify", "not-acceptable")
+
+
 @pytest.mark.parametrize("before", ["0", "1"])
 async def test_who_would_get_nothing_any_more_is_told_that_its_subscription_has_ended(
     tmp_path: Path, before: str
