@@ -49,8 +49,9 @@ def load(path: Path, installed: Installed) -> Settings:
     plugins = _plugins(path, tables, installed)
     if settings.tls.certificate is None:
         for name, plugin in plugins.items():
-            if getattr(plugin, "listen_tls", ()):
-                raise ConfigError(path, f"plugins.{name}.listen_tls", "needs certificate and key in [tls]")
+            for field in plugin.__struct_fields__:
+                if field.startswith("listen") and field.endswith("_tls") and getattr(plugin, field):
+                    raise ConfigError(path, f"plugins.{name}.{field}", "needs certificate and key in [tls]")
     return msgspec.structs.replace(settings, plugins=plugins)
 
 

@@ -23,6 +23,7 @@ class EchoSettings(msgspec.Struct, frozen=True):
     listen: Annotated[tuple[str, ...], msgspec.Meta(description="Where.")] = ("localhost:1",)
     secret_file: Path | None = None
     listen_tls: tuple[str, ...] = ()
+    listen_websocket_tls: tuple[str, ...] = ()
 
 
 class Echo:
@@ -132,10 +133,11 @@ def test_what_cannot_be_is_refused_with_file_key_and_expectation(
     assert "\n" not in str(caught.value)
 
 
-def test_tls_without_a_certificate_is_refused_before_anything_listens(tmp_path: Path) -> None:
+@pytest.mark.parametrize("setting", ["listen_tls", "listen_websocket_tls"])
+def test_tls_without_a_certificate_is_refused_before_anything_listens(tmp_path: Path, setting: str) -> None:
     file = tmp_path / "smqpd.toml"
-    file.write_text(SITE + '[plugins.echo]\nlisten_tls = ["localhost:2"]\n')
-    with pytest.raises(ConfigError, match=r"plugins\.echo\.listen_tls: needs certificate and key"):
+    file.write_text(SITE + f'[plugins.echo]\n{setting} = ["localhost:2"]\n')
+    with pytest.raises(ConfigError, match=rf"plugins\.echo\.{setting}: needs certificate and key"):
         load(file, INSTALLED)
 
 
