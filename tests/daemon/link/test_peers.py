@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daemon.link.peers_editor import add_peer, remove_peer
-from daemon.link.peers_file import PeerEntry, load_peers
+from daemon.link.peers_file import PEERS_MAX, PeerEntry, load_peers
 from daemon.settings import ConfigError
 from tests.support.required import needs_root
 
@@ -90,6 +90,42 @@ def test_a_peer_is_not_added_twice_nor_removed_when_it_is_none(path: Path) -> No
         add_peer(path, PeerEntry(name="beta"))
     with pytest.raises(ConfigError, match="gamma is not a peer"):
         remove_peer(path, "gamma")
+
+
+@pytest.mark.parametrize(
+    ("text", "there"),
+    [
+        ("# none yet\npeers = []\n", []),
+        ('# ours\npeers = [{name = "beta"}, {name = "gamma", flood = true}]\n', ["beta", "gamma"]),
+        ('# ours\n[[peers]]\nname = "beta"', ["beta"]),
+    ],
+    ids=["none", "one-list", "no-last-newline"],
+)
+def test_peers_that_are_written_in_another_way_can_be_changed(
+    path: Path, text: str, there: list[str]
+) -> None:
+    path.write_text(text)
+    before = load_peers(path)
+    delta = PeerEntry(name="delta", address="delta.example:721", allow_in=("a.*",))
+    add_peer(path, delta)
+    assert load_peers(path) == {**before, "delta": delta}
+    assert path.read_text().startswith(text.splitlines()[0])
+    for name in there:
+        path.write_text(text)
+        changed = PeerEntry(name=name, depth_max=3)
+        add_peer(path, changed, replace=True)
+        assert load_peers(path) == {**before, name: changed}
+        path.write_text(text)
+        remove_peer(path, name)
+        assert list(load_peers(path)) == [other for other in there if other != name]
+
+
+def test_no_more_peers_are_added_than_a_site_starts_with(path: Path) -> None:
+    path.write_text("".join(f'[[peers]]\nname = "site{number}"\n' for number in range(PEERS_MAX)))
+    with pytest.raises(ConfigError, match="there are 1,000 already, and no more may be"):
+        add_peer(path, PeerEntry(name="beta"))
+    add_peer(path, PeerEntry(name="site7", flood=True), replace=True)
+    assert len(load_peers(path)) == PEERS_MAX
 
 
 @needs_root
