@@ -150,13 +150,16 @@ class Authority:
         return self.issue(server_name_of(request), key, days, now, replace)
 
     def renew(self, server: str, days: int, now: datetime.datetime) -> x509.Certificate:
-        """Sign the key of the server's newest certificate again; the old one stays valid until its end."""
+        """Sign the key that was signed last for the server again; what was signed before stays valid."""
         with self._alone():
             revoked = self.revoked_serials()
-            newest = max(
-                (one for one in self.issued() if _is_of(one, server) and one.serial_number not in revoked),
-                key=lambda one: one.not_valid_after_utc,
-                default=None,
+            newest = next(
+                (
+                    one
+                    for one in reversed(self.issued())
+                    if _is_of(one, server) and one.serial_number not in revoked
+                ),
+                None,
             )
             if newest is None:
                 raise CertificateError(
@@ -194,7 +197,10 @@ class Authority:
 
     def issued(self) -> list[x509.Certificate]:
         """Every certificate that was ever signed here, oldest first."""
-        paths = sorted((self.directory / ISSUED_DIRECTORY).glob("*.pem"))
+        # A certificate says when only to the second; its file orders those of one second.
+        paths = sorted(
+            (self.directory / ISSUED_DIRECTORY).glob("*.pem"), key=lambda path: path.stat().st_mtime_ns
+        )
         return sorted((load_certificate(path) for path in paths), key=lambda one: one.not_valid_before_utc)
 
     def live(self, server: str, now: datetime.datetime) -> Iterator[x509.Certificate]:

@@ -3,6 +3,7 @@
 import base64
 import datetime
 import fcntl
+import os
 import stat
 from multiprocessing import get_context
 from pathlib import Path
@@ -109,6 +110,18 @@ def test_renewal_signs_the_same_key_for_longer(authority: Authority) -> None:
     assert second.serial_number != first.serial_number
     assert second.not_valid_after_utc == NOW + 25 * DAY
     assert trust_of(authority).refusal(first, NOW + 6 * DAY) is None
+
+
+@pytest.mark.parametrize("days", [30, 9_999], ids=["for-fewer-days", "to-the-end-of-the-authority"])
+def test_renewal_signs_the_key_that_took_the_place_of_others(authority: Authority, days: int) -> None:
+    for number in range(8):  # within a second, one after the other
+        key = Ed25519PrivateKey.generate().public_key()
+        serial = serial_of(authority.issue("alpha", key, days - number, NOW, replace=True))
+        os.utime(authority.directory / "issued" / f"{serial}.pem", (number, number))
+    assert authority.renew("alpha", 9_999, NOW).public_key() == key
+    key = Ed25519PrivateKey.generate().public_key()
+    authority.issue("alpha", key, 30, NOW + DAY, replace=True)
+    assert authority.renew("alpha", 397, NOW + DAY).public_key() == key
 
 
 def test_what_was_never_issued_or_is_revoked_cannot_be_renewed(authority: Authority) -> None:
