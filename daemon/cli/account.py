@@ -11,7 +11,7 @@ from daemon.accounts.accounts import rights_table
 from daemon.accounts.accounts_file import Account, read_accounts
 from daemon.accounts.changing import check_new
 from daemon.accounts.passwords import generate_password, hash_password
-from daemon.cli.account_changing import AccountName, change_accounts, secret_shown
+from daemon.cli.account_changing import AccountName, Secret, change_accounts
 from daemon.cli.account_quotas import quotas
 from daemon.cli.account_token import tokens
 from daemon.cli.asking import YesOption, sure, value
@@ -93,11 +93,12 @@ def add(
     rights = _rights(Rights(), publish, subscribe, remove, administer, operate)
     password = _password(password_file, generate)
     account = Account(password=_hashed(password), rights=rights)
-    done, made = f"Added {name}.", password if generate else ""
-    with secret_shown("Password", made, as_json, lambda: _say(name, done, as_json, made)) as written:
-        said = change_accounts(config, done, lambda editor: editor.add(name, account), written)
-    said += _kept_login(config, settings, name, password)
-    _say(name, said, as_json, made)
+    _password_of(name, password if generate else "", as_json).change(
+        config,
+        f"Added {name}.",
+        lambda editor: editor.add(name, account),
+        lambda: _kept_login(config, settings, name, password),
+    )
 
 
 @app.command("list")
@@ -216,11 +217,18 @@ def passwd(
     settings = read_settings(config)
     _existing(settings, name)
     password = _password(password_file, generate)
-    phc, done, made = _hashed(password), f"Changed the password of {name}.", password if generate else ""
-    with secret_shown("Password", made, as_json, lambda: _say(name, done, as_json, made)) as written:
-        said = change_accounts(config, done, lambda editor: editor.set_password(name, phc), written)
-    said += _kept_login(config, settings, name, password)
-    _say(name, said, as_json, made)
+    phc = _hashed(password)
+    _password_of(name, password if generate else "", as_json).change(
+        config,
+        f"Changed the password of {name}.",
+        lambda editor: editor.set_password(name, phc),
+        lambda: _kept_login(config, settings, name, password),
+    )
+
+
+def _password_of(name: str, made: str, as_json: bool) -> Secret:
+    again = f"`smqpd account passwd {name} --generate` makes another"
+    return Secret("Password", made, as_json, lambda said: _say(name, said, as_json, made), again)
 
 
 def _kept_login(config: Path, settings: Settings, name: str, password: str) -> str:

@@ -1,7 +1,7 @@
 """A change of the accounts file, and the running site that takes it on."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from daemon.accounts.changing import Change, change_file
 from daemon.cli.completing import complete_account
 from daemon.cli.options import read_settings
 from daemon.cli.telling import tell
-from daemon.terminal.failure import Failure
+from daemon.terminal.failure import CLOSED_PIPE, FAILED, Failure, because
 from daemon.terminal.printable import printable
 
 
@@ -63,26 +63,60 @@ def change_accounts(
     return said
 
 
-@contextmanager
-def secret_shown(
-    title: str, secret: str, as_json: bool, say: Callable[[], None]
-) -> Iterator[Callable[[], None]]:
-    """Show what was made for an account, "" for nothing, once its file has it; see `change_accounts`.
+class Secret:
+    """What is made for an account, "" for nothing, and shown once: nobody could find it out afterwards.
 
-    As JSON it is shown with what became of the change; where the site does not take that on, by `say`, since
-    nobody could find it out afterwards.
+    It is shown as soon as the file has it, but as JSON with what became of the change, which `say` prints.
+    Where standard output cannot be written all else is done even so, and then said, with how one gets another
+    `again`.
     """
-    is_written = False
 
-    def written() -> None:
-        nonlocal is_written
-        is_written = True
-        if secret and not as_json:
-            typer.echo(f"{title}: {secret}")
+    def __init__(
+        self, title: str, secret: str, as_json: bool, say: Callable[[str], None], again: str
+    ) -> None:
+        self._title = title
+        self._secret = secret
+        self._as_json = as_json
+        self._say = say
+        self._again = again
+        self._is_written = False
+        self._unshown: OSError | None = None
 
-    try:
-        yield written
-    except Failure:
-        if secret and as_json and is_written:
-            say()
-        raise
+    def change(self, config: Path, done: str, change: Change, follow: Callable[[], str] = lambda: "") -> None:
+        """Change the accounts, and print what `change_accounts` returns, with what `follow` does and says.
+
+        Raises Failure.
+        """
+        try:
+            said = change_accounts(config, done, change, self._written) + follow()
+        except Failure as failure:
+            if self._is_written and self._secret and self._as_json:
+                self._show(partial(self._say, done))
+            if self._unshown is None:
+                raise
+            raise Failure(f"{failure}; and {self._lost()}", failure.exit_code) from None
+        if self._secret and self._as_json:
+            self._show(partial(self._say, said))
+        elif self._unshown is None:
+            self._say(said)
+        if self._unshown is not None:
+            is_closed = isinstance(self._unshown, BrokenPipeError)
+            raise Failure(f"{said} But {self._lost()}", CLOSED_PIPE if is_closed else FAILED)
+
+    def _written(self) -> None:
+        self._is_written = True
+        if self._secret and not self._as_json:
+            self._show(partial(typer.echo, f"{self._title}: {self._secret}"))
+
+    def _show(self, show: Callable[[], None]) -> None:
+        try:
+            show()
+        except OSError as error:
+            self._unshown = error
+
+    def _lost(self) -> str:
+        assert self._unshown is not None
+        return (
+            f"the {self._title.lower()} was not shown, as standard output cannot be written:"
+            f" {because(self._unshown)}; {self._again}"
+        )

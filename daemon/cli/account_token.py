@@ -8,7 +8,7 @@ import typer
 
 from daemon.accounts.accounts_file import read_accounts
 from daemon.accounts.tokens import TOKEN_EXPECTED, TOKEN_NAME, TOKENS_MAX, Token, make_token, token_hash
-from daemon.cli.account_changing import AccountName, AnyAccountName, change_accounts, secret_shown
+from daemon.cli.account_changing import AccountName, AnyAccountName, Secret, change_accounts
 from daemon.cli.asking import YesOption, sure
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.configuration.config import nearest
@@ -51,15 +51,15 @@ def add(
         raise Failure(f"{name} has {TOKENS_MAX} tokens already")
     made = make_token()
     kept = Token(hash=token_hash(made), created=now, expires=ends)
-    done = f"Added the token {token} of {name}."
 
     def say(said: str) -> None:
         shown = {"account": name, "name": token, "token": made, "expires": ends, "done": said}
         typer.echo(msgspec.json.encode(shown) if as_json else said)
 
-    with secret_shown("Token", made, as_json, lambda: say(done)) as written:
-        said = change_accounts(config, done, lambda editor: editor.set_token(name, token, kept), written)
-    say(said)
+    again = f"revoke it with `smqpd account token revoke {name} {token}`, and add another"
+    Secret("Token", made, as_json, say, again).change(
+        config, f"Added the token {token} of {name}.", lambda editor: editor.set_token(name, token, kept)
+    )
 
 
 @tokens.command("list")

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import signal
 import stat
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -306,6 +307,61 @@ def test_a_password_that_was_written_is_shown_although_the_site_does_not_take_it
         assert smqpd("account", *words, *as_json) == 3
         made = json.loads(smqpd.out)["password"] if as_json else smqpd.out.split()[1]
         assert verify_password(made, read_accounts(site / "accounts.toml")[words[1]].password)
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize(
+    ("words", "again"),
+    [
+        (["add", "ann", "--generate"], "`smqpd account passwd ann --generate` makes another"),
+        (["passwd", "admin", "--generate"], "`smqpd account passwd admin --generate` makes another"),
+        (
+            ["token", "add", "admin", "t"],
+            "revoke it with `smqpd account token revoke admin t`, and add another",
+        ),
+    ],
+    ids=["add", "passwd", "token"],
+)
+def test_what_was_made_and_cannot_be_shown_is_written_as_a_whole_and_told(
+    site: Path,
+    smqpd: Shell,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    again: str,
+    form: list[str],
+) -> None:
+    before = read_accounts(site / "accounts.toml")
+    with open("/dev/full", "w") as full, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        assert smqpd("account", *words, *form) == 1
+    made = "token" if "token" in words else "password"
+    assert "The site does not run; this holds from its next start." in smqpd.err
+    why = "standard output cannot be written: No space left on device"
+    assert f"But the {made} was not shown, as {why}; {again}" in smqpd.err
+    written = read_accounts(site / "accounts.toml")
+    assert written != before
+    login = tomllib.loads((site / "keys" / "admin.toml").read_text())
+    assert verify_password(login["password"], written["admin"].password)
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(141, "holds from its next start. But the"), (3, "it on, is not known;.* and the")],
+    ids=["site-is-known", "site-is-not-known"],
+)
+def test_a_password_that_nobody_reads_on_is_told_as_not_shown(
+    site: Path, smqpd: Shell, monkeypatch: pytest.MonkeyPatch, form: list[str], code: int, said: str
+) -> None:
+    if code == 3:
+        shutil.rmtree(site / "state")
+    left, closed = os.pipe()
+    os.close(left)
+    with os.fdopen(closed, "w") as pipe, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", pipe)
+        assert smqpd("account", "add", "ann", "--generate", *form) == code
+    why = "standard output cannot be written: Broken pipe"
+    assert re.search(f"{said} password was not shown, as {why}", smqpd.err)
 
 
 @pytest.mark.parametrize(
