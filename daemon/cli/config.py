@@ -18,13 +18,13 @@ from daemon.configuration.template import render
 from daemon.control.client import Question
 from daemon.control.operators import AskOverview
 from daemon.operating.overview import Overview
-from daemon.settings import Settings
+from daemon.settings import ConfigError, Settings
 from daemon.site.difference import Differences
 from daemon.site.directory import new_config
-from daemon.site.examination import Examination, examine, listening
+from daemon.site.examination import examine, listening
 from daemon.site.finding import Finding
 from daemon.site.lock import running_pid
-from daemon.terminal.failure import FAILED, USAGE, Failure
+from daemon.terminal.failure import FAILED, USAGE, Failure, tell
 from daemon.terminal.output import JsonOption, json_line
 from daemon.terminal.printable import printable
 
@@ -51,43 +51,50 @@ def check(
     Ends with 1 where it would refuse something, or could not use it; what is only to be seen to is a warning.
     """
     file = config_file(file or config)
-    settings, found, user = _examined(file)
-    findings = found.everything(datetime.now(UTC))
+    findings, summary, user = _examined(file)
     errors = [finding for finding in findings if finding.level != "warning"]
     if json:
         typer.echo(json_line(ConfigReport(file=str(file), user=user, good=not errors, findings=findings)))
     else:
         for finding in findings:
-            warning = "warning: " if finding.level == "warning" else ""
-            typer.echo(f"smqpd: {warning}{finding.problem}", err=True)
+            tell(f"{'warning: ' if finding.level == 'warning' else ''}{finding.problem}")
     if errors:
         raise typer.Exit(FAILED)
     if not json:
-        front_ends = ", ".join(settings.plugins) or "none"
-        about = f"accounts: {len(found.accounts or ())}, front ends: {front_ends}"
         warnings = f"; warnings: {len(findings)}" if findings else ""
-        typer.echo(f"{file} is good: site {settings.site.server_name}, {about}{warnings}")
+        typer.echo(f"{file} is good: {summary}{warnings}")
 
 
-def _examined(file: Path) -> tuple[Settings, Examination, str]:
-    """What was found, with the rights of the daemon's user, and who that is. Raises Failure, ConfigError."""
-    installed = installed_plugins()
-    settings = load(file, installed)
-    uid, own = daemon_user(settings), os.geteuid()
+def _examined(file: Path) -> tuple[list[Finding], str, str]:
+    """What was found, with the rights of the daemon's user; the site in few words; and who that is.
 
-    def look() -> Examination:
-        read = load(file, installed)
-        found = examine(file, read, installed, datetime.now(UTC))
+    Raises Failure.
+    """
+    installed, own = installed_plugins(), os.geteuid()
+
+    def look() -> tuple[list[Finding], str]:
+        try:
+            read = load(file, installed)
+        except ConfigError as error:
+            return [_refused(error)], ""
+        now = datetime.now(UTC)
+        found = examine(file, read, installed, now)
         found.findings += listening(read, _own_ports(read))
-        return found
+        about = f"accounts: {len(found.accounts or ())}, front ends: {', '.join(read.plugins) or 'none'}"
+        return found.everything(now), f"site {read.site.server_name}, {about}"
 
+    try:
+        settings = load(file, installed)
+    except ConfigError as error:
+        return [_refused(error)], "", user_name(own)
+    uid = daemon_user(settings)
     if own == uid:
-        return settings, look(), user_name(uid)
+        return *look(), user_name(uid)
     if own == 0:
         look()  # what has to be imported is imported by root, who may read the libraries
         try:
             with as_user(uid):
-                return settings, look(), user_name(uid)
+                return *look(), user_name(uid)
         except OSError as error:
             reason = f"root may not act as {user_name(uid)} here ({error.strerror})"
             raise Failure(f"not checked: {reason}; run it as {user_name(uid)}") from None
@@ -97,10 +104,14 @@ def _examined(file: Path) -> tuple[Settings, Examination, str]:
             f"not checked: {user_name(own)} may not read {closed}; run it as {user_name(uid)}, whose site it"
             " is, or as root"
         )
-    found = look()
-    found.findings = [finding for finding in found.findings if finding.part != "state"]
-    found.findings.append(Finding("state", "warning", f"not checked: the state is {user_name(uid)}'s"))
-    return settings, found, user_name(own)
+    findings, summary = look()
+    findings = [finding for finding in findings if finding.part != "state"]
+    findings.append(Finding("state", "warning", f"not checked: the state is {user_name(uid)}'s"))
+    return findings, summary, user_name(own)
+
+
+def _refused(error: ConfigError) -> Finding:
+    return Finding("configuration", "refused", str(error))
 
 
 def _own_ports(settings: Settings) -> list[int] | None:

@@ -297,6 +297,28 @@ def test_everything_that_is_wrong_is_said_at_once(site: Site, smqpd: Shell) -> N
     assert len(smqpd.err.splitlines()) == 3
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[site]\nserver_nam = "alpha.example"\n', "smqpd.toml: site.server_nam: unknown key; did you mean"),
+        ('[site]\n"\\u001b[31m" = 1\n', "smqpd.toml: site.\\x1b[31m: unknown key"),
+        ("[site\n", "smqpd.toml: is not TOML: "),
+    ],
+    ids=["misspelt", "not-to-be-shown", "no-toml"],
+)
+def test_a_configuration_that_is_bad_itself_is_a_finding_too(
+    site: Site, smqpd: Shell, text: str, says: str
+) -> None:
+    site.config.write_text(text)
+    assert smqpd("config", "check", site.config) == 1
+    assert says in smqpd.err
+    assert smqpd.err.count("\n") == 1
+    assert smqpd("config", "check", site.config, "--json") == 1
+    checked = json.loads(smqpd.out)
+    assert (checked["file"], checked["good"]) == (str(site.config), False)
+    assert [(one["part"], one["level"]) for one in checked["findings"]] == [("configuration", "refused")]
+
+
 def test_an_extra_that_is_not_installed_is_named(
     site: Site, smqpd: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
