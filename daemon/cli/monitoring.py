@@ -21,6 +21,9 @@ Level = Literal["OK", "WARNING", "CRITICAL", "UNKNOWN"]
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 """Each at the place of its exit code."""
 
+IN_LABELS: Final = str.maketrans("='|", ':"/')
+"""What stands in performance data for characters that no label may have there."""
+
 P = ParamSpec("P")
 
 
@@ -69,7 +72,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         bounds = ";".join(
             "" if bound is None else self._range(bound) for bound in (self.warning, self.critical)
         )
-        return f"'{self.label}'={_number(self.value)}{self.unit};{bounds};0".replace(";;;0", "")
+        label = printable(self.label).translate(IN_LABELS)
+        return f"'{label}'={_number(self.value)}{self.unit};{bounds};0".replace(";;;0", "")
 
     def _range(self, bound: float) -> str:
         """That which is outside of it alerts."""

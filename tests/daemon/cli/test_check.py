@@ -22,7 +22,7 @@ from tests.support.running import SiteProcess, message
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
 
-PERFORMANCE = r"'[^']+'=[0-9.]+(s|B|%|c)?(;[0-9.]*:?;[0-9.]*:?;0)?"
+PERFORMANCE = r"'[^'=|]+'=[0-9.]+(s|B|%|c)?(;[0-9.]*:?;[0-9.]*:?;0)?"
 
 
 @pytest.fixture
@@ -111,7 +111,8 @@ async def test_a_topic_is_judged_by_depth_age_and_who_consumes(site: SiteProcess
 
 
 async def test_certificates_are_judged_by_the_days_that_are_left(site: SiteProcess, tmp_path: Path) -> None:
-    authority = Authority.create(tmp_path / "ca", "test", 3650, datetime.now(UTC) - timedelta(days=1))
+    began = datetime.now(UTC) - timedelta(days=1)
+    authority = Authority.create(tmp_path / "ca", "it's = ours | yours\n", 3650, began)
     write_keys(authority, "alpha.example", site.config.parent / "keys", datetime.now(UTC), 20)
     code, text = await checked(site, "certificates")
     assert (code, "expires on" in text, "certificate is " in text) == (WARNING, True, False)
@@ -120,6 +121,12 @@ async def test_certificates_are_judged_by_the_days_that_are_left(site: SiteProce
         OK,
         "3 certificates and 1 revocation list; the first ends in 20 days",
     )
+    shown = (await site.command("check", "certificates"))[1]
+    assert """ 'ca.pem the certificate of the authority CN:it"s : ours / yours\\n'=""" in shown
+    measured = (await site.asked("check", "certificates", "-w", "10"))["measured"]
+    assert "ca.pem the certificate of the authority CN=it's = ours | yours\n" in {
+        value["label"] for value in measured
+    }
 
 
 async def test_a_certificate_of_this_site_that_is_revoked_is_critical(
