@@ -1,5 +1,6 @@
 """`smqpd account quotas`: what accounts may use, what they use, and a change of that."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -79,7 +80,7 @@ def quotas(
     ).given
     accounts = read_accounts(settings.site.accounts_file)
     if name and name not in accounts:
-        raise Failure(f"there is no account {name}{nearest(name, accounts)}")
+        raise _none(name, accounts)
     if given or clear:
         if not name:
             raise Failure("say whose quotas: smqpd account quotas NAME ...", USAGE)
@@ -93,13 +94,19 @@ def quotas(
         if changed(accounts[name].quotas) != accounts[name].quotas:
             typer.echo(change_accounts(config, f"Changed the quotas of {name}.", change), err=True)
     found = _found(settings)
-    if name:
-        _show_one(next(each for each in found if each.name == name), as_json)
-    else:
-        _show_all(found, as_json)
+    if not name:
+        _show_all(list(found.values()), as_json)
+    elif name in found:
+        _show_one(found[name], as_json)
+    else:  # somebody has removed it meanwhile
+        raise _none(name, found)
 
 
-def _found(settings: Settings) -> list[AccountQuotas]:
+def _none(name: str, accounts: Collection[str]) -> Failure:
+    return Failure(f"there is no account {name}{nearest(name, accounts)}")
+
+
+def _found(settings: Settings) -> dict[str, AccountQuotas]:
     try:
         of_site = value(settings, AskAccounts(), list[AccountStatus])
         used = {each.name: each.used for each in of_site}
@@ -107,15 +114,15 @@ def _found(settings: Settings) -> list[AccountQuotas]:
         if failure.exit_code != UNREACHABLE:
             raise
         used = {}
-    return [
-        AccountQuotas(
+    return {
+        name: AccountQuotas(
             name=name,
             quotas=account.quotas.over(settings.quotas),
             own=account.quotas,
             used=used.get(name),
         )
         for name, account in read_accounts(settings.site.accounts_file).items()
-    ]
+    }
 
 
 def _show_all(found: list[AccountQuotas], as_json: bool) -> None:

@@ -4,11 +4,18 @@ import json
 from pathlib import Path
 
 import pytest
+import trio
 
+from daemon.accounts.accounts_editor import edit
+from daemon.control import operators
+from daemon.control.operators import AnyOperatorQuestion
+from daemon.control.socket import Tell, serve_control
+from daemon.operations.site import SiteOperations
 from daemon.terminal.failure import FAILED, REFUSED, USAGE
 from plugins.smqp.connection import ConnectionLost
 from routing.errors import Refusal
 from routing.options import SubscribeOptions
+from tests.support.broker import virtual_site
 from tests.support.process import daemon
 from tests.support.running import SiteProcess, message
 
@@ -150,3 +157,20 @@ async def test_what_an_account_may_use_is_set_and_what_it_uses_is_shown(site: Si
         assert "held        1\n" in changes
     assert (await site.command("account", "quotas", "nobody", "--sessions", "1"))[0] == FAILED
     assert (await site.command("account", "quotas", "--sessions", "1"))[0] == USAGE
+
+
+async def test_of_an_account_that_goes_while_its_quotas_are_asked_for_it_is_told_that_there_is_none(
+    tmp_path: Path, site: SiteProcess
+) -> None:
+    async with virtual_site(tmp_path) as running, trio.open_nursery() as nursery:
+
+        async def answer(question: AnyOperatorQuestion, tell: Tell) -> None:
+            with edit(site.config.parent / "accounts.toml") as editor:
+                editor.remove("eve")
+            await tell(await operators.answer(SiteOperations(running.broker), question))
+
+        state, mishap = site.config.parent / "state", running.broker.mishaps.note
+        await nursery.start(serve_control, state, answer, mishap)
+        said = "there is no account eve; known are admin"
+        assert await site.command("account", "quotas", "eve") == (FAILED, "", said)
+        nursery.cancel_scope.cancel()
