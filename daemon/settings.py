@@ -113,7 +113,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     connections_per_address_max: Annotated[int, count("Connections at a time from one address.", 1)] = 1_000
     login_timeout_s: Annotated[float, seconds("From connecting to being logged in.", 0.1)] = 15.0
     idle_timeout_s: Annotated[
-        float, seconds("A client from which nothing complete has come for so long is dropped.", 1.0)
+        float,
+        seconds(
+            "A client from which nothing complete has come for so long is dropped. Of STOMP that holds within"
+            " a frame alone: between two frames heart-beats say how long a client may be silent.",
+            1.0,
+        ),
     ] = 300.0
     send_timeout_s: Annotated[float, seconds("A client that reads nothing for so long is dropped.", 0.1)] = (
         60.0
