@@ -18,8 +18,12 @@ from routing.trace.session import broadcast, kept
 
 WORD_BITS: Final = 64
 
-LEAP: Final = 1 << 40
-"""A gap of so many numbers is no loss of as many records: a site that was restored left them out."""
+LEAP: Final = 500_000_000
+"""A gap of more numbers is no loss of as many records: a site that was restored left them out.
+
+It goes on with the microseconds of its clock, or, where these are less than its numbers, with
+`daemon.store.backup.AHEAD` more. So of a site that is restored again within eight minutes each one counts.
+"""
 
 EVER_US: Final = 1 << 62
 """Beyond all times: where a gap is not known to end."""

@@ -1,5 +1,7 @@
 """What closed files claim, and whether they are what they were: the lines in them may be fewer, or others."""
 
+import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,8 @@ import pytest
 from daemon.hops.files import list_files
 from daemon.hops.writer import HopLog
 from daemon.settings import HopSettings
+from daemon.store.backup import AHEAD, raise_numbers
+from daemon.store.store import Store
 from tests.support.hop_logs import WrittenLogs, records_frame
 from tests.support.traced import NOW_US
 
@@ -126,13 +130,31 @@ def test_what_a_restored_site_leaves_out_is_a_gap_and_counts_as_one_record(spark
     from routing.trace import coverage
 
     logs = WrittenLogs()
-    for last in (0, 1, 3, 1 << 50):
+    again = (1 << 50) + AHEAD[1]
+    for last in (0, 1, 3, 1 << 50, again):
         logs.last[SERVER] = last
         logs.write(SERVER, "heartbeat")
     read = records_frame(spark, logs.records)
     words = coverage.words(read)
     gaps = coverage.gaps(words)
     ranges = {(row.first_missing, row.last_missing) for row in gaps.collect()}
-    assert ranges == {(3, 3), (5, 1 << 50)}
+    assert ranges == {(3, 3), (5, 1 << 50), ((1 << 50) + 2, again)}
     (log,) = coverage.coverage(read, words, gaps).collect()
-    assert (log.log, log.missing, log.complete_from) == ("gaps", 2, (1 << 50) + 1)
+    assert (log.log, log.missing, log.complete_from) == ("gaps", 3, again + 1)
+
+
+def test_a_site_that_is_restored_twice_leaves_out_more_than_any_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Be it ten minutes later, or with a clock that was set back meanwhile."""
+    from routing.trace import coverage
+
+    Store(tmp_path / "site.db").close()
+    restored = []
+    for now_s in (1_795_000_000, 1_795_000_600, 1_794_000_000):
+        monkeypatch.setattr(time, "time_ns", lambda now_s=now_s: now_s * 1_000_000_000)
+        raise_numbers(tmp_path / "site.db")
+        store = Store(tmp_path / "site.db")
+        restored.append(store.site.last_record)
+        store.close()
+    assert min(later - earlier for earlier, later in pairwise(restored)) > coverage.LEAP
