@@ -36,7 +36,7 @@ def _first(frame: "DataFrame", limit: int) -> tuple[list[Any], int]:
     return rows[:limit], frame.count() - limit if len(rows) > limit else 0
 
 
-def _print(
+def print_rows(
     rows: list[Any],
     as_json: bool,
     title: str,
@@ -44,12 +44,12 @@ def _print(
     *,
     more: int = 0,
 ) -> None:
-    """`more`: rows that are not among these, which people are told of."""
+    """`more`: rows that are not among these; standard error says so, beside JSON too."""
     if as_json:
         print(json.dumps(jsonable(rows), indent=1))
-        return
-    shown = [[row[how] if isinstance(how, str) else how(row) for how in columns.values()] for row in rows]
-    console().print(table(title, list(columns), shown))
+    else:
+        shown = [[row[how] if isinstance(how, str) else how(row) for how in columns.values()] for row in rows]
+        console().print(table(title, list(columns), shown))
     if more:
         print(f"{more:,} more: see --limit.", file=sys.stderr)
 
@@ -130,7 +130,7 @@ def links(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 1000)
     with spark(out) as session:
         frame = _read(session, out, "links", day)
         rows, more = _first(frame.orderBy("day", "from", "to"), limit)
-    _print(
+    print_rows(
         rows,
         as_json,
         "links",
@@ -169,7 +169,7 @@ def anomalies(
         if kind is not None:
             frame = frame.where(frame["kind"] == kind)
         rows, more = _first(frame.orderBy(*by_gravity()), limit)
-    _print(
+    print_rows(
         rows,
         as_json,
         "anomalies",
@@ -191,10 +191,10 @@ def balance(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 100
     with spark(out) as session:
         frame = _read(session, out, "balance", day)
         rows, more = _first(frame.orderBy("closes", "server", "topic", "day"), limit)
-    columns = (
+    names = (
         "server topic day published received begin_missing finished held gone lost log_missing unknown closes"
     )
-    _print(rows, as_json, "balance", {name.replace("_", " "): name for name in columns.split()}, more=more)
+    print_rows(rows, as_json, "balance", {name.replace("_", " "): name for name in names.split()}, more=more)
 
 
 def slowest(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 20) -> None:
@@ -207,7 +207,7 @@ def slowest(out: Out, day: Day = None, as_json: Json = False, limit: Limit = 20)
             .select("smuid", "topic", "origin", "reached", "last_delay_us", "state")
             .collect()
         )
-    _print(
+    print_rows(
         rows,
         as_json,
         "slowest",
@@ -243,7 +243,7 @@ def compare(
             tables.read(session, out, "links"), first.date().isoformat(), second.date().isoformat()
         )
         rows, more = _first(frame, limit)
-    _print(
+    print_rows(
         rows,
         as_json,
         f"{first.date()} and {second.date()}",

@@ -12,7 +12,7 @@ import pytest
 import trio
 from typer.testing import CliRunner
 
-from routing.trace import command_line
+from routing.trace import asking, command_line
 from routing.trace.births import birthday, birthdays
 from routing.trace.command import app
 from tests.support.process import PRETENCES, ROOT, inherited
@@ -72,12 +72,26 @@ def test_tables_are_printed_for_people(run: Any, whole: TracedLogs) -> None:
     assert done.stderr == ""
 
 
-def test_rows_that_are_not_shown_are_counted_for_people(run: Any, faulty: TracedLogs) -> None:
+def test_rows_that_are_not_shown_are_counted(run: Any, faulty: TracedLogs) -> None:
     done = run("anomalies", "--out", faulty.out, "--limit", 2)
     total = sum(faulty.summary["anomalies"].values())
     assert (len(done.stdout.splitlines()), done.stderr) == (4, f"{total - 2} more: see --limit.\n")
     done = run("balance", "--out", faulty.out, "--limit", 2, "--json")
-    assert (len(json.loads(done.stdout)), done.stderr) == (2, "")
+    assert len(json.loads(done.stdout)) == 2
+    assert done.stderr.endswith(" more: see --limit.\n")
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_rows_that_are_not_shown_are_counted_beside_what_is_printed(
+    capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    rows = [{"from": "a.example"}]
+    asking.print_rows(rows, as_json, "links", {"from": "from"}, more=2_000)
+    printed = capsys.readouterr()
+    assert "a.example" in printed.out
+    assert printed.err == "2,000 more: see --limit.\n"
+    asking.print_rows(rows, as_json, "links", {"from": "from"})
+    assert capsys.readouterr() == (printed.out, "")
 
 
 def test_a_summary_says_where_it_has_no_room_for_more_names() -> None:
