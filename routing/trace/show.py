@@ -14,7 +14,9 @@ from rich.tree import Tree
 from routing.trace.journal import RouteStop, left_open, rejected, tree
 from routing.trace.summaries import counted, listed
 
-UNFOLDED_COLUMNS = 2_000
+UNFOLDED_COLUMNS = 100_000
+"""Names in logs, and what is told of them, may be long; a table has no row of more."""
+
 UNKNOWN = "unknown"
 
 
@@ -30,6 +32,7 @@ def console(*, stderr: bool = False) -> Console:
         stderr=stderr,
         highlight=False,
         width=None if is_terminal else UNFOLDED_COLUMNS,
+        soft_wrap=not is_terminal,
         force_terminal=None if is_terminal or os.environ.get("FORCE_COLOR") else False,
     )
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from routing.trace import asking, command_line
 from routing.trace.births import birthday, birthdays
 from routing.trace.command import app
+from routing.trace.show import console, plain, table
 from tests.support.process import PRETENCES, ROOT, inherited
 from tests.support.traced import TracedLogs
 
@@ -92,6 +93,21 @@ def test_rows_that_are_not_shown_are_counted_beside_what_is_printed(
     assert printed.err == "2,000 more: see --limit.\n"
     asking.print_rows(rows, as_json, "links", {"from": "from"})
     assert capsys.readouterr() == (printed.out, "")
+
+
+def test_in_a_pipe_a_row_is_a_line_and_so_is_what_is_said_of_a_copy(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = ", ".join(f"s{number:04}.example" for number in range(4_000))
+    console().print(table("proven", ("server", "by its records"), [("a", names), ("b", "it is held")]))
+    assert [line.split(maxsplit=1)[-1].rstrip() for line in capsys.readouterr().out.splitlines()] == [
+        "proven",
+        "by its records",
+        names,
+        "it is held",
+    ]
+    console().print(plain(names * 3))
+    assert capsys.readouterr().out == f"{names * 3}\n"
 
 
 def test_a_summary_says_where_it_has_no_room_for_more_names() -> None:
