@@ -27,7 +27,11 @@ from routing.hops import HopRecord
 
 HEARTBEATS: Final = 2
 SLACK_S: Final = 60.0
-"""Within so many of its intervals, and this, a site that can write its log has written a heartbeat."""
+"""Within so many of its intervals, and this, a site that can write its log has written a heartbeat.
+
+What it wrote last is no later than now by more than this, or the clock was set back since: then the time of
+that tells nothing.
+"""
 
 
 def why(
@@ -47,12 +51,13 @@ def why(
     state = settings.site.state_directory
     try:
         has_ended = _has_ended(state)
-        beats_us = time.time_ns() // 1000 - int((HEARTBEATS * settings.hops.heartbeat_s + SLACK_S) * 1e6)
+        now_us, slack_us = time.time_ns() // 1000, int(SLACK_S * 1e6)
+        beats_us = now_us - int(HEARTBEATS * settings.hops.heartbeat_s * 1e6) - slack_us
         report = examine(
             state / HOPS,
             smuid,
             has_ended=has_ended,
-            is_behind=lambda newest: not has_ended and newest.time_us < beats_us,
+            is_behind=lambda newest: not has_ended and not beats_us <= newest.time_us <= now_us + slack_us,
         )
     except HeaderRefusal as refusal:
         raise Failure(refusal.text, USAGE) from None

@@ -204,6 +204,22 @@ def test_while_the_log_of_a_site_that_runs_is_not_written_nothing_is_known_of_wh
     assert json.loads(ask_once_down(held, "--json").stdout)["state"] == "waiting"
 
 
+def test_once_the_clock_was_set_back_a_log_that_is_not_written_since_is_not_believed(
+    log: HopLog,
+    ask: Callable[..., Result],
+    ask_once_down: Callable[..., Result],
+    now_us: Callable[[int], None],
+) -> None:
+    """The clock is behind the last record for hours, which says nothing of the disk."""
+    log.append("published", smuid=SMUID, topic="news")
+    now_us(BORN_US - 59_000_000)
+    assert json.loads(ask(SMUID, "--json").stdout)["state"] == "waiting"
+    now_us(BORN_US - 3_600_000_000)
+    found = json.loads(ask(SMUID, "--json").stdout)
+    assert (found["state"], "and the site may have gone on" in found["verdict"]) == ("unknown", True)
+    assert json.loads(ask_once_down(SMUID, "--json").stdout)["state"] == "waiting"
+
+
 def test_who_may_not_know_whether_a_site_runs_is_not_told_that_it_does(
     log: HopLog, ask_once_down: Callable[..., Result], now_us: Callable[[int], None], tmp_path: Path
 ) -> None:
