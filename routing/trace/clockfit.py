@@ -12,8 +12,8 @@ their sum is negative, which no network can do. Such links are left out of that 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from itertools import combinations, pairwise
-from operator import mul
 from statistics import median
 from typing import Final
 
@@ -43,6 +43,13 @@ DRIFT_MAX: Final = 1e-3
 HUBER_ROUNDS: Final = 4
 HUBER: Final = 1.5
 POINTS_FOR_DRIFT: Final = 2
+
+POINTS_MAX: Final = 300
+"""Of more, as of two weeks of hours, evenly chosen ones tell the drift: all have too many pairs."""
+
+TIES_MAX: Final = 15_000_000
+"""Some seconds, in a federation of 450 sites of which each has a link to each other. Logs may name any number
+of peers; of those that are tied in more ways no clock is known."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +137,7 @@ def fit(minima: Iterable[Minimum], base: Sequence[FittedClock] | None = None) ->
         bad += [
             link
             for link in links
-            if abs(solved[link.b][0] - solved[link.a][0] - link.ahead_us) > JUMP_ROUGH_US
+            if link.a in solved and abs(solved[link.b][0] - solved[link.a][0] - link.ahead_us) > JUMP_ROUGH_US
         ]
         doubtful = _doubtful(links, bad)
         for name in solved.keys() | doubtful:
@@ -142,20 +149,22 @@ def fit(minima: Iterable[Minimum], base: Sequence[FittedClock] | None = None) ->
                     # the fastest hops of an hour in which it was set may be those of the other stretch
                     doubt_us = max(error, part.error_us) if _was_set_in(known[name], window) else error
                     points[name, part].append(_Point(window, clock_us, total, doubt_us, name in doubtful))
-    connected = [frozenset(names) for names, _ in _components(links_of_all)]
-    federations = {name: names for names in connected for name in names}
+    others: dict[str, int] = {}
+    is_drift_known: dict[str, bool] = {}
+    for names, _ in _components(links_of_all):
+        # not by the clocks of other federations, which may be known better
+        is_told = not flat.issuperset(known.keys() & set(names))
+        others |= dict.fromkeys(names, len(names) - 1)
+        is_drift_known |= dict.fromkeys(names, is_told)
     segments: dict[str, list[Segment]] = defaultdict(list)
     for (name, part), series in sorted(points.items(), key=lambda item: (item[0][0], item[0][1].from_us)):
-        # not by the clocks of other federations, which may be known better
-        compared = known.keys() & federations.get(name, {name})
-        limit_us = JUMP_ROUGH_US if flat >= compared else JUMP_US
+        limit_us = JUMP_US if is_drift_known.get(name, name not in flat) else JUMP_ROUGH_US
         segments[name] += _segments(sorted(series, key=lambda p: p.window), limit_us, part)
     for name, clock in known.items():
         # what is shorter than a window, between jumps, has no point of its own, and no need of a drift
         bare = [part for part in clock.segments if not _has_good(points, name, part)]
         if len(clock.segments) > 1 and bare:
             segments[name] = sorted([*segments[name], *bare], key=lambda part: part.from_us)
-    others = {name: len(names) - 1 for name, names in federations.items()}
     return [FittedClock(name, tuple(found), others.get(name, 0)) for name, found in segments.items() if found]
 
 
@@ -238,7 +247,7 @@ def _agreeing(links: Sequence[_Link]) -> dict[str, tuple[float, float]]:
     contradicted = {
         name
         for link in links
-        if abs(solved[link.b][0] - solved[link.a][0] - link.ahead_us) > CONTRADICTION_US
+        if link.a in solved and abs(solved[link.b][0] - solved[link.a][0] - link.ahead_us) > CONTRADICTION_US
         for name in (link.a, link.b)
     }
     torn = {name for names, _ in _components(links) if contradicted.intersection(names) for name in names}
@@ -246,19 +255,15 @@ def _agreeing(links: Sequence[_Link]) -> dict[str, tuple[float, float]]:
 
 
 def _solve(links: Sequence[_Link]) -> dict[str, tuple[float, float]]:
-    """For each server how far its clock is ahead, and the error of that: see `Segment`."""
+    """For each server how far its clock is ahead, and the error of that: see `Segment`.
+
+    Without the federations that `_least_squares` leaves out.
+    """
     answer: dict[str, tuple[float, float]] = {}
     for names, part in _components(links):
-        weights = [link.weight for link in part]
-        offsets = dict.fromkeys(names, 0.0)
-        for _ in range(HUBER_ROUNDS):
-            offsets = _least_squares(names, part, weights)
-            off = [abs(offsets[link.b] - offsets[link.a] - link.ahead_us) for link in part]
-            scale = max(1.4826 * median(off), 1.0)
-            weights = [
-                link.weight * min(1.0, HUBER * scale / max(by, 1e-9))
-                for link, by in zip(part, off, strict=True)
-            ]
+        offsets, off = _huber(names, part)
+        if not offsets:
+            continue
         near: dict[str, list[float]] = defaultdict(list)
         doubt_us: dict[str, float] = defaultdict(lambda: float(FOREVER_US))
         for link, by in zip(part, off, strict=True):
@@ -268,6 +273,23 @@ def _solve(links: Sequence[_Link]) -> dict[str, tuple[float, float]]:
         middle = median(offsets.values())
         answer |= {name: (offsets[name] - middle, max(median(near[name]), doubt_us[name])) for name in names}
     return answer
+
+
+def _huber(names: Sequence[str], part: Sequence[_Link]) -> tuple[dict[str, float], list[float]]:
+    """How far each clock is ahead, and how much each link disagrees; empty where it is not known."""
+    weights = [link.weight for link in part]
+    offsets: dict[str, float] = {}
+    off: list[float] = []
+    for _ in range(HUBER_ROUNDS):
+        offsets = _least_squares(names, part, weights)
+        if not offsets:
+            return {}, []
+        off = [abs(offsets[link.b] - offsets[link.a] - link.ahead_us) for link in part]
+        scale = max(1.4826 * median(off), 1.0)
+        weights = [
+            link.weight * min(1.0, HUBER * scale / max(by, 1e-9)) for link, by in zip(part, off, strict=True)
+        ]
+    return offsets, off
 
 
 def _components(links: Sequence[_Link]) -> list[tuple[list[str], list[_Link]]]:
@@ -299,33 +321,45 @@ def _components(links: Sequence[_Link]) -> list[tuple[list[str], list[_Link]]]:
 def _least_squares(
     names: Sequence[str], links: Sequence[_Link], weights: Sequence[float]
 ) -> dict[str, float]:
-    """Minimise sum of w (x_b - x_a - ahead)^2 with the first server at 0, by Cholesky's method."""
-    index = {name: number - 1 for number, name in enumerate(names)}
-    size = len(names) - 1
+    """Minimise sum of w (x_b - x_a - ahead)^2 with one server at 0; empty beyond `TIES_MAX`.
+
+    Servers are eliminated one by one, which ties the neighbours of each to each other: first those with the
+    fewest, so that a tree stays one. Weights are only added and divided, which loses nothing.
+    """
     top = max(weights)
-    matrix = [[0.0] * (row + 1) for row in range(size)]
-    right = [0.0] * size
+    near: dict[str, dict[str, float]] = {name: {} for name in names}
+    right = dict.fromkeys(names, 0.0)
     for link, raw in zip(links, weights, strict=True):
         weight = raw / top + 1e-12
-        a, b = index[link.a], index[link.b]
-        for row, sign in ((a, -1.0), (b, 1.0)):
-            if row >= 0:
-                matrix[row][row] += weight
-                right[row] += sign * weight * link.ahead_us
-        if a >= 0 and b >= 0:
-            matrix[max(a, b)][min(a, b)] -= weight
-    for row in range(size):
-        line = matrix[row]
-        for column in range(row):
-            other = matrix[column]
-            line[column] = (line[column] - sum(map(mul, line[:column], other))) / other[column]
-        line[row] = max(line[row] - sum(map(mul, line[:row], line)), 1e-30) ** 0.5
-    for row in range(size):
-        right[row] = (right[row] - sum(map(mul, matrix[row][:row], right))) / matrix[row][row]
-    for row in reversed(range(size)):
-        below = sum(matrix[lower][row] * right[lower] for lower in range(row + 1, size))
-        right[row] = (right[row] - below) / matrix[row][row]
-    return {name: 0.0 if number == 0 else right[number - 1] for number, name in enumerate(names)}
+        near[link.a][link.b] = near[link.b][link.a] = weight
+        right[link.a] -= weight * link.ahead_us
+        right[link.b] += weight * link.ahead_us
+    waiting = [(len(others), name) for name, others in near.items()]
+    heapify(waiting)
+    eliminated: list[tuple[str, dict[str, float], float]] = []
+    ties = 0
+    while waiting:
+        count, name = heappop(waiting)
+        if name not in near or count != len(near[name]):
+            continue
+        ties += count * (count - 1) // 2
+        if ties > TIES_MAX:
+            return {}
+        others = near.pop(name)
+        total = sum(others.values())
+        eliminated.append((name, others, total))
+        for other, weight in others.items():
+            del near[other][name]
+            right[other] += weight / total * right[name]
+        for (a, of_a), (b, of_b) in combinations(others.items(), 2):
+            near[a][b] = near[b][a] = near[a].get(b, 0.0) + of_a * of_b / total
+        for other in others:
+            heappush(waiting, (len(near[other]), other))
+    found: dict[str, float] = {}
+    for name, others, total in reversed(eliminated):
+        drawn = right[name] + sum(weight * found[other] for other, weight in others.items())
+        found[name] = drawn / total if others else 0.0
+    return found
 
 
 def _segments(points: Sequence[_Point], limit_us: float, bounds: Segment) -> list[Segment]:
@@ -369,4 +403,5 @@ def _drift(points: Sequence[_Point]) -> float:
     """The median slope between all pairs (Theil and Sen): a bad window does not turn the line."""
     if len(points) < POINTS_FOR_DRIFT:
         return 0.0
-    return median((b.offset_us - a.offset_us) / (b.clock_us - a.clock_us) for a, b in combinations(points, 2))
+    chosen = points[:: -(-len(points) // POINTS_MAX)]
+    return median((b.offset_us - a.offset_us) / (b.clock_us - a.clock_us) for a, b in combinations(chosen, 2))

@@ -1,5 +1,10 @@
 """Clocks from the fastest hops, without Spark."""
 
+from dataclasses import replace
+
+import pytest
+
+from routing.trace import clockfit
 from routing.trace.clockfit import WINDOW_US, FittedClock, Minimum, Segment, fit
 from routing.trace.epochs import FOREVER_US
 
@@ -136,3 +141,41 @@ def test_an_hour_in_which_a_clock_was_set_makes_its_later_stretch_no_surer() -> 
 
     assert error_us(range(1000, 1001)) == doubt_us
     assert error_us(range(1000, 1004)) < 10_000
+
+
+def test_thousands_of_peers_that_a_log_names_are_solved_as_the_tree_that_they_are() -> None:
+    """With some links besides that make rings of it."""
+    count = 3_000
+    ahead_us = [number * 7_919 % 1_000_003 for number in range(count)]
+    links = [(number // 2, number) for number in range(1, count)]
+    rings = [(number, number + 1) for number in range(1, count - 1, 60)]
+    found = offsets(fit([both_ways(f"s{a}", f"s{b}", ahead_us[b] - ahead_us[a]) for a, b in links + rings]))
+    wrong_us = [
+        found[f"s{number}"] - found["s0"] - (ahead_us[number] - ahead_us[0]) for number in range(count)
+    ]
+    assert max(map(abs, wrong_us)) < 1
+
+
+def test_clocks_of_sites_that_are_tied_in_too_many_ways_are_unknown_and_those_of_others_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clockfit, "TIES_MAX", 1_000)
+    meshed = [both_ways(f"s{a}", f"s{b}", 0) for a in range(20) for b in range(a)]
+    apart = both_ways("x", "y", 10)
+    assert offsets(fit([*meshed, apart])).keys() == {"x", "y"}
+    hours = [replace(one, window=window) for one in (*meshed, apart) for window in (1000, 1001)]
+    names = {name for one in meshed for name in (one.sender, one.receiver)}
+    assert offsets(fit(hours, [flat(name) for name in sorted(names | {"x", "y"})])).keys() == {"x", "y"}
+
+
+def test_the_drift_over_months_is_that_of_hours_all_over_them() -> None:
+    hour_drift_us = 8e-6 * WINDOW_US
+    minima = [
+        both_ways("a", other, round(hour_drift_us * hour) if other == "b" else 0, window=1000 + hour)
+        for hour in range(2_000)
+        for other in ("b", "c")
+    ]
+    clocks = fit(minima, [flat(name) for name in "abc"])
+    (part,) = next(clock for clock in clocks if clock.server == "b").segments
+    assert abs(part.drift_ppm - 8) < 0.1
+    assert abs(part.error_at((1000 + 1_999.5) * WINDOW_US) - 1_999 * hour_drift_us) < 1_000
