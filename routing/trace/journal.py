@@ -5,6 +5,7 @@ not known is None here and "unknown" in print; nothing is filled in.
 """
 
 import hashlib
+import sys
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Final
@@ -96,17 +97,23 @@ def outline(route: dict[str, Any], most: int) -> list[dict[str, Any]]:
     return (found + [{"depth": 0, "rejected": rejected(hop)} for hop in loose])[:most]
 
 
-def left_open(route: dict[str, Any]) -> list[str]:
-    """Which copies are proven to be lost, and of which it is not known what became of them, in words."""
+def left_open(route: dict[str, Any], most: int = sys.maxsize) -> list[str]:
+    """Which copies are proven to be lost, and of which it is not known what became of them, in words.
+
+    Of each kind so many servers at most are named, and the others counted.
+    """
     lost = {copy["server"] for copy in route["copies"] if copy["state"] == "lost"}
     proven = [server for server in route["missing"] if server in lost]
     others = [server for server in route["missing"] if server not in lost]
-    found = [f"proven: {_copies_at(proven)} {'was' if len(proven) == 1 else 'were'} lost"] if proven else []
-    return found + ([f"not known: what became of {_copies_at(others)}"] if others else [])
+    found = (
+        [f"proven: {_copies_at(proven, most)} {'was' if len(proven) == 1 else 'were'} lost"] if proven else []
+    )
+    return found + ([f"not known: what became of {_copies_at(others, most)}"] if others else [])
 
 
-def _copies_at(servers: list[str]) -> str:
-    return f"the {'copy' if len(servers) == 1 else 'copies'} at {', '.join(servers)}"
+def _copies_at(servers: list[str], most: int) -> str:
+    more = f" and {len(servers) - most:,} more" if len(servers) > most else ""
+    return f"the {'copy' if len(servers) == 1 else 'copies'} at {', '.join(servers[:most])}{more}"
 
 
 _HOW_IT_CAME: Final = ("delay_us", "delay_raw_us", "attempt")

@@ -83,11 +83,16 @@ def proofs(
     `records`: of the message; `logs`: rows of the table coverage, by server. Servers that have no copy, and
     records that cannot be read, are among them: there may be one.
     """
+    answers: dict[str, list[HopRecord]] = defaultdict(list)
+    for own in records.by_server.values():
+        for record in own:
+            if record.event == "forwarded":
+                answers[record.peer].append(record)
     found = [
         Proof(
             copy["server"],
             copy["state"],
-            _sentence(copy, records, logs.get(copy["server"], {})),
+            _sentence(copy, records, answers[copy["server"]], logs.get(copy["server"], {})),
             _deliveries(records.by_server.get(copy["server"], [])),
         )
         for copy in route["copies"]
@@ -127,14 +132,11 @@ def judged(records: list[HopRecord], log: Mapping[str, Any], unread: str = "") -
     return fate.judge(records, None, unread or ("" if whole else _lacks(log)), log_ends=moment(ends_us))
 
 
-def _sentence(copy: Mapping[str, Any], records: MessageRecords, log: Mapping[str, Any]) -> str:
+def _sentence(
+    copy: Mapping[str, Any], records: MessageRecords, answers: list[HopRecord], log: Mapping[str, Any]
+) -> str:
+    """`answers`: what the server of the copy has answered to others, as their records say."""
     server = copy["server"]
-    answers = [
-        record
-        for other in records.by_server.values()
-        for record in other
-        if record.event == "forwarded" and record.peer == server
-    ]
     claims = [_answer(record, "acknowledged it") for record in answers if record.outcome in TAKEN]
     claims += [
         _answer(record, "called it a duplicate") for record in answers if record.outcome == "duplicate"

@@ -234,5 +234,5 @@ table("sites", [
   ["server", (r) => r.server], ["log", (r) => r.log], ["records", (r) => r.records, (r) => count(r.records)],
   ["missing", (r) => r.missing, (r) => count(r.missing)], ["clock ahead", (r) => r.offset_us, (r) => ms(r.offset_us)],
   ["drift ppm", (r) => r.drift_ppm, (r) => r.drift_ppm === null ? "unknown" : r.drift_ppm.toFixed(2)],
-], data.sites, { bad: (r) => r.log !== "whole" });
+], data.sites, { total: data.totals.sites, order: "those with a log, then others,", bad: (r) => r.log !== "whole" });
 document.documentElement.dataset.ready = "yes";

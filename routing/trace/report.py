@@ -2,11 +2,12 @@
 
 The page needs nothing but itself: its style, script and data are in it, and a content security policy
 forbids everything else. All that came from logs is data in one JSON block and reaches the page as text, never
-as HTML. What the page holds grows with sites and links; of messages it has a fixed number of the worst.
+as HTML. The page has a fixed number of everything at most, however many there are, and says so.
 """
 
 import json
 import math
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any, Final
 
@@ -17,10 +18,11 @@ from routing.trace import batch, tables
 from routing.trace.anomalies import KINDS, by_gravity
 from routing.trace.journal import jsonable
 from routing.trace.summaries import listed
-from routing.trace.worst import worst_routes
+from routing.trace.worst import cut, worst_routes
 
 ANOMALIES_MAX: Final = 500
 LINKS_MAX: Final = 5_000
+SITES_MAX: Final = 5_000
 BALANCE_MAX: Final = 2_000
 MAP_ROUNDS: Final = 300
 MAP_PUSHES_MAX: Final = 10_000_000
@@ -36,6 +38,9 @@ def page(session: SparkSession, out: str, day: str | None = None) -> str:
     wrong = _anomalies(session, out, day)
     kinds = {row["kind"]: row["count"] for row in wrong.groupBy("kind").count().collect()}
     told = batch.summarize(session, out)
+    covered = tables.read(session, out, "coverage").collect()
+    clocks = tables.read(session, out, "clocks").orderBy("from_us").collect()
+    places = layout(names, [(link["from"], link["to"]) for link in links])
     data = {
         "summary": told,
         "logs": {word: listed(told["logs"][word]) for word in ("absent", "gaps")},
@@ -47,10 +52,14 @@ def page(session: SparkSession, out: str, day: str | None = None) -> str:
             if len(links) >= LINKS_MAX
             else len(links),
             "balance": balance.count(),
+            "sites": len(covered),
         },
-        "sites": _sites(session, out, names, links),
+        "sites": sites(covered, clocks, places),
         "links": links,
-        "anomalies": _rows(wrong.orderBy(*by_gravity()), ANOMALIES_MAX),
+        "anomalies": [
+            row | {"detail": cut(row["detail"] or "")}
+            for row in _rows(wrong.orderBy(*by_gravity()), ANOMALIES_MAX)
+        ],
         "balance": _rows(balance.orderBy("closes", "server", "topic", "day"), BALANCE_MAX),
         "routes": worst_routes(session, out, _of_day(tables.read(session, out, "routes"), day), wrong),
     }
@@ -107,15 +116,20 @@ def per_link(links: DataFrame) -> list[Any]:
     )
 
 
-def _sites(
-    session: SparkSession, out: str, names: list[str], links: list[dict[str, Any]]
+def sites(
+    covered: Iterable[Any], clocks: Iterable[Any], places: Mapping[str, tuple[float, float]]
 ) -> list[dict[str, Any]]:
-    covered = {row.server: row for row in tables.read(session, out, "coverage").collect()}
-    clocks = {row.server: row for row in tables.read(session, out, "clocks").orderBy("from_us").collect()}
-    places = layout(names, [(link["from"], link["to"]) for link in links])
+    """Those of the table coverage that the page has, by name: if there are too many, such as have a log, then
+    those on the map, then others.
+
+    `clocks`: the stretches of all clocks, of which the last one is shown.
+    """
+    clock_of = {row["server"]: row for row in clocks}
+    wanted = sorted(covered, key=lambda log: (not log["records"], log["server"] not in places, log["server"]))
     found = []
-    for name in sorted(set(names) | covered.keys()):
-        log, clock = covered.get(name), clocks.get(name)
+    for log in sorted(wanted[:SITES_MAX], key=lambda log: log["server"]):
+        name = log["server"]
+        clock = clock_of.get(name)
         x, y = places.get(name, (0.5, 0.5))
         found.append(
             {
@@ -123,11 +137,11 @@ def _sites(
                 "x": round(x, 4),
                 "y": round(y, 4),
                 "linked": name in places,
-                "log": log.log if log else "absent",
-                "records": log.records if log else 0,
-                "missing": log.missing if log else 0,
-                "offset_us": clock.offset_us if clock else None,
-                "drift_ppm": clock.drift_ppm if clock else None,
+                "log": log["log"],
+                "records": log["records"],
+                "missing": log["missing"],
+                "offset_us": clock["offset_us"] if clock else None,
+                "drift_ppm": clock["drift_ppm"] if clock else None,
             }
         )
     return found

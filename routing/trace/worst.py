@@ -22,6 +22,10 @@ ANOMALIES_READ_MAX: Final = 500
 STOPS_SHOWN_MAX: Final = 200
 PROOFS_SHOWN_MAX: Final = 20
 PATTERNS_SHOWN_MAX: Final = 20
+NAMES_SHOWN_MAX: Final = 20
+
+SENTENCE_CHARS_MAX: Final = 4_000
+"""What is told of a copy or an anomaly may name everybody: `route` and `anomalies` print all of it."""
 
 _NONE: Final = ("", MessageRecords({}))
 
@@ -76,7 +80,9 @@ def shown(
     told = {name: route[name] for name in ("smuid", "topic", "origin", "reached", "last_delay_us", "state")}
     every = {
         "lines": outline(route, sys.maxsize),
-        "proof": [{name: getattr(one, name) for name in ("server", "state", "sentence")} for one in proven],
+        "proof": [
+            {"server": one.server, "state": one.state, "sentence": cut(one.sentence)} for one in proven
+        ],
         "by_pattern": [
             {"server": one.server, "subscription": each.subscription, "pattern": each.pattern}
             for one in proven
@@ -87,7 +93,13 @@ def shown(
     most = {"lines": STOPS_SHOWN_MAX, "proof": PROOFS_SHOWN_MAX, "by_pattern": PATTERNS_SHOWN_MAX}
     return (
         told
-        | {"open": left_open(route)}
+        | {"open": left_open(route, NAMES_SHOWN_MAX)}
         | {name: items[: most[name]] for name, items in every.items()}
         | {"more": {name: max(0, len(items) - most[name]) for name, items in every.items()}}
     )
+
+
+def cut(sentence: str) -> str:
+    """As much of it as the page has, and how much more there is."""
+    more = len(sentence) - SENTENCE_CHARS_MAX
+    return sentence if more <= 0 else f"{sentence[:SENTENCE_CHARS_MAX]} ... and {more:,} characters more"

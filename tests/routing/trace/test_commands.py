@@ -359,3 +359,56 @@ def test_sites_that_are_too_many_for_a_map_stand_on_a_circle() -> None:
     assert {round(math.hypot(x - 0.5, y - 0.5), 3) for x, y in places.values()} == {0.5}
     few = layout(names[:20], list(pairwise(names[:20])))
     assert len({round(math.hypot(x - 0.5, y - 0.5), 3) for x, y in few.values()}) > 1
+
+
+def test_sites_that_are_too_many_for_the_page_are_those_that_no_log_is_of() -> None:
+    from routing.trace.report import SITES_MAX, sites
+
+    log = {"log": "absent", "records": 0, "missing": 0}
+    invented = [log | {"server": f"a{number}"} for number in range(SITES_MAX)]
+    linked = log | {"server": "linked.example"}
+    read = log | {"server": "read.example", "log": "whole", "records": 9}
+    clocks = [{"server": "read.example", "offset_us": us, "drift_ppm": 0.5} for us in (1.0, 2.0)]
+    found = {
+        site["server"]: site for site in sites([*invented, linked, read], clocks, {"linked.example": (0, 1)})
+    }
+    assert len(found) == SITES_MAX
+    assert found.keys() - {one["server"] for one in invented} == {"linked.example", "read.example"}
+    assert (found["read.example"]["log"], found["read.example"]["offset_us"]) == ("whole", 2.0)
+    assert [found[name]["linked"] for name in ("linked.example", "read.example")] == [True, False]
+    assert list(found) == sorted(found)
+
+
+def test_a_message_of_which_thousands_have_copies_takes_little_of_the_page() -> None:
+    from routing.trace import worst
+    from routing.trace.proof import hop_records
+
+    names = [f"site{number}.example" for number in range(1_000)]
+    smuid = f"{names[0]}/019aa5d72900-1-1"
+    copies = [{"server": name, "state": "lost" if name == names[1] else "unknown"} for name in names]
+    row = {
+        "smuid": smuid,
+        "topic": "t",
+        "origin": names[0],
+        "reached": 1_000,
+        "last_delay_us": 5,
+        "state": "partial",
+        "mode": "ALL",
+        "hops": [],
+        "copies": copies,
+        "missing": names,
+    }
+    record = {"version": 1, "server": names[0], "boot": 1, "time_us": 9, "smuid": smuid, "topic": "t"}
+    told: list[dict[str, Any]] = [{"event": "published"}]
+    told += [{"event": "forwarded", "peer": name, "outcome": "accepted"} for name in names]
+    told[-1]["final"] = True
+    records = [record | {"record": number} | one for number, one in enumerate(told, 1)]
+    shown = worst.shown(row, hop_records(records), {names[0]: {"log": "whole", "last_us": 9}})
+    assert shown["open"] == [
+        "proven: the copy at site1.example was lost",
+        f"not known: what became of the copies at {', '.join([names[0], *names[2:21]])} and 979 more",
+    ]
+    finished = shown["proof"][1]["sentence"]
+    assert finished.startswith("Published. Handed on")
+    assert finished.endswith(" characters more")
+    assert len(json.dumps(shown)) < 50_000

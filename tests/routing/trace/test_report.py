@@ -121,7 +121,7 @@ def small_page(path: Path, anomalies: int = 1) -> Path:
         "logs": {"absent": "", "gaps": ""},
         "day": None,
         "kinds": {"lost": 1_200, "log missing": 34},
-        "totals": {"anomalies": 1_234, "links": 3, "balance": 1},
+        "totals": {"anomalies": 1_234, "links": 3, "balance": 1, "sites": 8},
         "sites": [
             log | {"server": name, "x": x, "y": y} for name, x, y in ((a, 0, 0), (b, 1, 0.5), (c, 0.4, 1))
         ],
@@ -188,6 +188,7 @@ def test_what_the_page_does_not_have_it_says(browser: Any, tmp_path: Path) -> No
     )
     assert page.inner_text("#anomalies .filter span") == "1 of 1; the gravest of 1,234"
     assert page.inner_text("#links .filter span") == "3 of 3"
+    assert page.inner_text("#sites .filter span") == "3 of 3; those with a log, then others, of 8"
     assert said == []
     page.close()
 
