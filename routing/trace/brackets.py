@@ -89,12 +89,15 @@ def _bracketed(answers: DataFrame) -> DataFrame:
     batch = Window.partitionBy("from", "server", "batch").orderBy("record")
     whole_batch = batch.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     number: Column = f.col("received_record")
-    earlier = order.rowsBetween(Window.unboundedPreceding, -1)
-    later = order.rowsBetween(1, Window.unboundedFollowing)
+    # What follows is taken from the end on: Spark would gather it anew for each row. By numbers, not rows: a
+    # record that was read twice does not precede itself, in either order.
+    backward = Window.partitionBy("from", "server").orderBy(f.desc("record"))
+    earlier = order.rangeBetween(Window.unboundedPreceding, -1)
+    later = backward.rangeBetween(Window.unboundedPreceding, -1)
     return (
         answers.withColumn("batch", together)
         .withColumn("nearest_before", f.last(number, ignorenulls=True).over(earlier))
-        .withColumn("nearest_after", f.first(number, ignorenulls=True).over(later))
+        .withColumn("nearest_after", f.last(number, ignorenulls=True).over(later))
         .withColumn("before", f.first("nearest_before").over(whole_batch))
         .withColumn("after", f.last("nearest_after").over(whole_batch))
     )

@@ -49,9 +49,14 @@ def proven_vanished(hops: DataFrame, records: DataFrame, coverage: DataFrame) ->
         .agg(f.min("boot").alias("boot"), f.max("boot").alias("last_boot"))
         .where("boot = last_boot")
     )
-    order = Window.partitionBy("from", "to", "priority").orderBy("record")
-    before = f.last("boot", ignorenulls=True).over(order.rowsBetween(Window.unboundedPreceding, -1))
-    after = f.first("boot", ignorenulls=True).over(order.rowsBetween(1, Window.unboundedFollowing))
+    of_link = Window.partitionBy("from", "to", "priority")
+
+    def nearest(order: Column) -> Column:
+        # what follows is taken from the end on: Spark would gather it anew for each row
+        preceding = of_link.orderBy(order).rowsBetween(Window.unboundedPreceding, -1)
+        return f.last("boot", ignorenulls=True).over(preceding)
+
+    before, after = nearest(f.asc("record")), nearest(f.desc("record"))
     bracketed = handed.join(came.drop("last_boot"), _HANDED, "left").withColumns(
         {"before": before, "after": after}
     )
