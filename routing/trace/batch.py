@@ -88,7 +88,7 @@ def run(
     progress("comparing clocks")
     made = {"coverage": covered, "records": everything}
     ordered = coverage.ordered(everything, twice)
-    fitted = clocks.measured(raw_hops, ordered)
+    fitted = clocks.measured(raw_hops, ordered, now_us + ingest.FUTURE_MAX_BATCH_US)
     told = {name: Observation(name) for name in SUMS}
     segments = tables.written(clocks.segments_frame(session, fitted), out, "clocks", _telling(told, "clocks"))
     made["clocks"] = segments

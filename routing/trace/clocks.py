@@ -19,6 +19,7 @@ from routing.trace import epochs, jumps, tables
 from routing.trace.clockfit import WINDOW_US, FittedClock, Minimum, Segment, fit
 from routing.trace.epochs import BUCKET_US, MINUTE_US, Sighting
 from routing.trace.links import kind
+from routing.trace.schema import EARLIEST_US
 from routing.trace.session import broadcast
 
 SEGMENTS = t.StructType(
@@ -119,12 +120,15 @@ def minima(hops: DataFrame, segments: DataFrame | None) -> DataFrame:
     )
 
 
-def measured(hops: DataFrame, records: DataFrame) -> list[FittedClock]:
+def measured(hops: DataFrame, records: DataFrame, latest_us: int) -> list[FittedClock]:
     """The clocks of all servers whose error can be known. `hops` is read three times: let it be cached.
 
-    `records` of the servers are read where clocks were set.
+    `records` of the servers are read where clocks were set. `latest_us`: what is later is no time. That of a
+    record was looked at as it was read; what it says of the clock of a peer was not.
     """
     session = hops.sparkSession
+    for stamp in ("sent_us", "received_us", "answered_us", "acked_us"):
+        hops = hops.where(f.col(stamp).isNull() | f.col(stamp).between(EARLIEST_US, latest_us))
     rough = _rough(hops, records)
     once = fit(_collected(minima(hops, segments_frame(session, rough))), rough)
     return fit(_collected(minima(hops, segments_frame(session, once))), once)

@@ -11,6 +11,7 @@ from tests.support.hop_logs import ANSWERED, WrittenLogs, records_frame
 
 HOUR_US = 60 * MINUTE_US
 NOON_US = 1_763_726_400_000_000
+LATEST_US = NOON_US + 48 * HOUR_US
 WAY_US = 5_000
 
 
@@ -162,7 +163,7 @@ def test_a_clock_that_was_set_is_right_before_and_after(spark: Any, set_by_us: i
 
     federation = Federation(b=(NOON_US + 4 * HOUR_US, set_by_us))
     hops = federation.hops(spark, [("a", "b"), ("b", "c")])
-    found = clocks.measured(hops, federation.records(spark))
+    found = clocks.measured(hops, federation.records(spark), LATEST_US)
     by_name = {clock.server: clock.segments for clock in found}
     assert by_name.keys() == {"a", "b", "c"}
     assert len(by_name["b"]) == 2
@@ -178,9 +179,21 @@ def test_of_three_two_that_were_set_are_named_and_not_the_third(spark: Any) -> N
 
     federation = Federation(a=(NOON_US + 2 * HOUR_US, -HOUR_US), b=(NOON_US + 4 * HOUR_US, -HOUR_US))
     hops, records = federation.hops(spark, [("a", "b"), ("b", "c"), ("a", "c")]), federation.records(spark)
-    claims = jumps.claimed(clocks.measured(hops, records))
+    claims = jumps.claimed(clocks.measured(hops, records, LATEST_US))
     assert {(one.server, round(one.by_us / HOUR_US)) for one in claims} == {("a", -1), ("b", -1)}
     assert jumps.proven(claims, records) == claims
+
+
+@pytest.mark.parametrize("no_time_us", [1_000, LATEST_US + 1])
+def test_a_clock_that_shows_no_time_is_unknown_and_moves_no_others(spark: Any, no_time_us: int) -> None:
+    from routing.trace import clocks
+
+    federation = Federation(b=(0, no_time_us - NOON_US))
+    hops = federation.hops(spark, [("a", "b"), ("a", "c")])
+    found = clocks.measured(hops, federation.records(spark), LATEST_US)
+    offsets = {clock.server: clock.segments[0].offset_us for clock in found}
+    assert offsets.keys() == {"a", "c"}
+    assert round((offsets["c"] - offsets["a"]) / HOUR_US, 3) == 3
 
 
 def test_a_hop_was_acknowledged_when_the_answer_came(spark: Any) -> None:
