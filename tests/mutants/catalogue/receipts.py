@@ -122,6 +122,17 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="a site that counts some that the message was not known to be for is not waited for",
+        file="routing/federation/counting.py",
+        old="    if any(each.open for each in said.values()):\n",
+        new="    if False:\n",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_who_is_known_to_a_site_on_the_way_alone_is_waited_for_whoever_else_answers_after_it",
+        ),
+        seed=10620113,
+        profile="ways",
+    ),
+    Mutation(
         name="any site is counted",
         file="routing/federation/counting.py",
         old="if site in receipt.asked and not _has_said_all(receipt, site):",

@@ -433,3 +433,28 @@ def test_who_is_known_to_a_site_on_the_way_alone_is_asked_where_the_answers_of_o
     for _ in range(3):
         ticked(federation, counting.FLAPPING_S)
     assert federation.receipts == ["3/3"]
+
+
+def test_who_is_known_to_a_site_on_the_way_alone_is_waited_for_whoever_else_answers_after_it() -> None:
+    """A alone has heard of e; b is lost, and does not say that c has it. On the way to g is j, far off."""
+    federation = subscribed(
+        "t", "c", "g", besides=[("a", "e"), ("o", "h"), ("h", "i"), ("i", "j"), ("j", "g")]
+    )
+    be_heard_of(federation, "e", by="a")
+    federation.publish("o", depth=-1, receipt="ALL")
+    carry(federation, ("o", "a"), ("a", "t"), ("a", "e"), ("o", "b"), ("b", "c"))
+    federation.settle()
+    federation.cut("o", "b")
+    for site in ("t", "g"):
+        federation.commit(site, "m")
+    federation.settle()
+    federation.commit("c", "m")
+    lose(federation, ("o", "b"), ("b", "c"))
+    for _ in range(3):
+        ticked(federation, counting.FLAPPING_S)
+    assert [told.counts for *_, told in federation.told if told.hops[0] == "e"], "it has been asked"
+    assert federation.receipts == []
+    federation.commit("e", "m")
+    federation.settle()
+    ticked(federation, counting.AGAIN_S_MAX)
+    assert federation.receipts == ["4/4"]
