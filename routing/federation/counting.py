@@ -225,7 +225,7 @@ def _is_all(receipt: Receipt, counted: frozenset[str]) -> bool:
         return any(each.due and not each.open for each in said.values())
     if sum(due for due, _ in receipt.children.values()) > sum(each.due for each in said.values()):
         return False  # by a site on the way it has come to others besides
-    if any(each.open for each in said.values()):
+    if any(each.due and each.open for each in said.values()):
         return False  # such a one has said so, and is still to say its last word
     return bool(counted) and not _waited_for(receipt, counted)
 

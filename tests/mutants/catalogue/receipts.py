@@ -124,13 +124,22 @@ MUTATIONS = [
     Mutation(
         name="a site that counts some that the message was not known to be for is not waited for",
         file="routing/federation/counting.py",
-        old="    if any(each.open for each in said.values()):\n",
+        old="    if any(each.due and each.open for each in said.values()):\n",
         new="    if False:\n",
         tests=(
             "tests/routing/federation/test_counting.py::test_who_is_known_to_a_site_on_the_way_alone_is_waited_for_whoever_else_answers_after_it",
         ),
         seed=10620113,
         profile="ways",
+    ),
+    Mutation(
+        name="a receipt waits for who came later, of whom it does not speak",
+        file="routing/federation/counting.py",
+        old="any(each.due and each.open for",
+        new="any(each.open for",
+        tests=(
+            "tests/routing/federation/test_counting.py::test_who_came_later_is_not_waited_for_where_the_answers_of_others_are_lost",
+        ),
     ),
     Mutation(
         name="any site is counted",
