@@ -14,8 +14,8 @@ from rich.tree import Tree
 from routing.trace.journal import RouteStop, left_open, rejected, tree
 from routing.trace.summaries import counted, listed
 
-UNFOLDED_COLUMNS = 100_000
-"""Names in logs, and what is told of them, may be long; a table has no row of more."""
+UNFOLDED_COLUMNS = 10_000_000
+"""Names in logs, and what is told of them, may be long; of more, a table folds and a tree cuts."""
 
 UNKNOWN = "unknown"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+from rich.tree import Tree
 from typer.testing import CliRunner
 
 from routing.trace import asking, command_line
@@ -108,6 +109,10 @@ def test_in_a_pipe_a_row_is_a_line_and_so_is_what_is_said_of_a_copy(
     ]
     console().print(plain(names * 3))
     assert capsys.readouterr().out == f"{names * 3}\n"
+    route = Tree("m")
+    route.add(plain(names * 3))
+    console().print(route)
+    assert capsys.readouterr().out == f"m\n└── {names * 3}\n"
 
 
 def test_a_summary_says_where_it_has_no_room_for_more_names() -> None:
