@@ -6,6 +6,16 @@ _XMPP = "tests/plugins/xmpp"
 
 MUTATIONS = [
     Mutation(
+        name="what the server has read goes back where its subscriber unsubscribes in that moment",
+        file="plugins/xmpp/delivery/sending.py",
+        old="        self.finish()\n        self._disregard(released)\n",
+        new="        self._disregard(released)\n",
+        tests=(
+            "tests/plugins/xmpp/test_subscribing_at_once.py"
+            "::test_who_unsubscribes_before_an_item_is_answered_for_is_gone_once_it_is",
+        ),
+    ),
+    Mutation(
         name="who unsubscribes before an item is answered for subscribes for ever",
         file="plugins/xmpp/delivery/sending.py",
         old="        self._forget(held, finished=finished)\n        self._leave_if_free(held.subscription)\n",

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from daemon.frontend import Identity
+from daemon.hops.reader import HopLogReader
 from daemon.settings import Limits
 from plugins.xmpp.delivery.calls import Reply, SessionEnded
 from plugins.xmpp.forms.node_record import SubscriptionRequest, read_record, written
@@ -87,6 +88,8 @@ async def test_who_unsubscribes_before_an_item_is_answered_for_is_gone_once_it_i
         await until(lambda: not site.durable_subscriptions("xmpp/") and not site.broker.held)
         assert service.registry.of(client.jid) == []
         assert client.quiet()
+    ended = [record.event for record in HopLogReader(tmp_path / "hops").records() if record.final]
+    assert ended[0] == "committed", "it came to its subscriber, and did not go back"
 
 
 async def test_who_subscribes_twice_at_once_gets_the_last_item_alone(tmp_path: Path) -> None:
