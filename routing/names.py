@@ -46,6 +46,7 @@ FEATURES_MAX: Final = 64
 _is_server = re.compile(SERVER_PATTERN).fullmatch
 _is_account = re.compile(ACCOUNT_PATTERN).fullmatch
 _is_channel = re.compile(CHANNEL_PATTERN).fullmatch
+_not_in_channels = re.compile(r"[^A-Za-z0-9._-]+")
 _address = re.compile(f"({ACCOUNT_PATTERN}):({CHANNEL_PATTERN})@({SERVER_PATTERN})").fullmatch
 _dead_address = re.compile(rf"dead\.({ACCOUNT_PATTERN}):({CHANNEL_PATTERN})@(.+)").fullmatch
 _smuid = re.compile(f"({SERVER_PATTERN})/{SMUID_NUMBERS}").fullmatch
@@ -119,6 +120,20 @@ def channel_name(text: str) -> str:
     if _is_channel(text) is None:
         raise Refusal(Refusal.BAD_LOGIN, f"{text[:80]!r} is not a channel (1 to 64 of A-Z a-z 0-9 . _ -)")
     return text
+
+
+def make_channel(name: str, shown: str) -> str:
+    """A channel for a client whose name is none, as a JID: made of the name alone, so the same each time.
+
+    Args:
+        shown: the part of the name that people know it by. A few of its characters begin the channel; a hash
+            that tells all names apart ends it.
+
+    >>> make_channel("ID:DESK-7-50123-638.1-1:0", "ID:DESK-7-50123-638.1-1:0")
+    'ID_DESK-7-50123-638.1-1_0.e7ca608291a5af1a6d4c3917'
+    """
+    readable = _not_in_channels.sub("_", shown)[:36]
+    return f"{readable.strip('-')}.{hashlib.sha256(name.encode()).hexdigest()[:24]}"
 
 
 def make_smuid(server: str, birth_ms: int, boot: int, counter: int) -> str:

@@ -10,11 +10,9 @@ No I/O, no clock, no task: a conversation is tested by calling it. The shell (`d
 the waiting, and keeps the rules that are the same for all.
 """
 
-import hashlib
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -25,29 +23,12 @@ EndReason = Literal["login-timeout", "idle", "not-available", "draining", "disab
 """Why the server ends a connection: those of `daemon.frontend.Ending`, and what the shell finds itself."""
 
 
-_NOT_IN_CHANNELS: Final = re.compile(r"[^A-Za-z0-9._-]+")
-
-
 class Credentials(msgspec.Struct, frozen=True):
     """A login that a client asks for."""
 
     account: str
     password: str
     channel: str
-
-
-def make_channel(name: str, shown: str) -> str:
-    """A channel for a client whose name is none, as a JID: made of the name alone, so the same each time.
-
-    Args:
-        shown: the part of the name that people know it by. A few of its characters begin the channel; a hash
-            that tells all names apart ends it.
-
-    >>> make_channel("ID:DESK-7-50123-638.1-1:0", "ID:DESK-7-50123-638.1-1:0")
-    'ID_DESK-7-50123-638.1-1_0.e7ca608291a5af1a6d4c3917'
-    """
-    readable = _NOT_IN_CHANNELS.sub("_", shown)[:36]
-    return f"{readable.strip('-')}.{hashlib.sha256(name.encode()).hexdigest()[:24]}"
 
 
 class Conversation(ABC):

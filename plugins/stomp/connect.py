@@ -6,10 +6,9 @@ from typing import Final
 
 import msgspec
 
-from daemon.connections.conversation import make_channel
 from plugins.stomp.codec import VERSIONS, Frame, Version
 from routing.errors import HeaderRefusal, Refusal
-from routing.names import channel_name
+from routing.names import channel_name, make_channel
 
 HEART_BEAT_MS_MAX: Final = 86_400_000  # beyond a day a beat tells nothing, and timers stay small
 

@@ -12,13 +12,12 @@ from typing import Final
 
 from slixmpp.jid import JID, InvalidJID
 
-from daemon.connections.conversation import make_channel
 from plugins.xmpp.forms.payload import PUBLISHER
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.settings import LOCAL_PART, JidRule
 from routing.errors import Refusal
 from routing.message import Message
-from routing.names import account_name, parse_address
+from routing.names import account_name, make_channel, parse_address
 
 REMEMBERED_CHARACTERS_MAX: Final = 300
 """Of a JID, which may have 3,071 bytes, and be anybody's."""
