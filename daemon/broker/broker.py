@@ -290,10 +290,10 @@ class Broker:
         try:
             self.federating.carried_out()
             self._note_retries()
-            self._rests = not self._has_more
+            self._rests = True
             if self._executor.backlog:
                 self._waking.wake()
-            await self.wal.tend(idle=self._rests)
+            await self.wal.tend(idle=not self._has_more)
         except Exception as error:
             self.mishaps.note("what follows a transaction", error)
 
