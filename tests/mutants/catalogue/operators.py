@@ -178,7 +178,7 @@ MUTATIONS = [
         new="pass",
         tests=(
             "tests/plugins/smqp/test_logging_in.py::test_the_limits_of_a_configuration_that_is_read_anew_hold_for_who_is_logged_in",
-            "tests/plugins/stomp/test_subscriptions.py::TestLimits",
+            "tests/plugins/stomp/test_limits.py",
         ),
     ),
     Mutation(

@@ -48,7 +48,7 @@ MUTATIONS = [
         file="plugins/xmpp/forms/node_settings.py",
         old='PERSIST_FIELD: "1" if self.is_queue or self.timeout_s is not None else "0"',
         new='PERSIST_FIELD: "1" if self.timeout_s is not None else "0"',
-        tests=(f"{_XMPP}/test_pubsub.py::test_a_queue_keeps_its_items_and_says_so",),
+        tests=(f"{_XMPP}/test_making_nodes.py::test_a_queue_keeps_its_items_and_says_so",),
     ),
     Mutation(
         name="pages begin at the first item whatever the index",

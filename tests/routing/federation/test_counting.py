@@ -417,26 +417,31 @@ def test_who_is_known_to_a_site_on_the_way_alone_is_waited_for_where_a_link_goes
     assert federation.receipts == ["2/2"]
 
 
-def test_who_is_known_to_a_site_on_the_way_alone_is_asked_where_the_answers_of_others_are_lost() -> None:
-    """T alone has heard of e; b is lost, and does not say that c has it."""
-    federation = subscribed("t", "c", besides=[("t", "e")])
-    be_heard_of(federation, "e", by="t")
-    federation.publish("o", depth=-1, receipt="ALL")
-    carry(federation, ("o", "a"), ("a", "t"), ("o", "b"), ("b", "c"))
-    federation.settle()
+def lose_the_answer_of_c(federation: RouterFederation, *done: str) -> None:
+    """All have the message; b is lost, and does not say that c is done with it, too, as others are."""
     federation.cut("o", "b")
-    for site in ("t", "e"):
+    for site in done:
         federation.commit(site, "m")
     federation.settle()
     federation.commit("c", "m")
     lose(federation, ("o", "b"), ("b", "c"))
     for _ in range(3):
         ticked(federation, counting.FLAPPING_S)
+
+
+def test_who_is_known_to_a_site_on_the_way_alone_is_asked_where_the_answers_of_others_are_lost() -> None:
+    """T alone has heard of e."""
+    federation = subscribed("t", "c", besides=[("t", "e")])
+    be_heard_of(federation, "e", by="t")
+    federation.publish("o", depth=-1, receipt="ALL")
+    carry(federation, ("o", "a"), ("a", "t"), ("o", "b"), ("b", "c"))
+    federation.settle()
+    lose_the_answer_of_c(federation, "t", "e")
     assert federation.receipts == ["3/3"]
 
 
 def test_who_is_known_to_a_site_on_the_way_alone_is_waited_for_whoever_else_answers_after_it() -> None:
-    """A alone has heard of e; b is lost, and does not say that c has it. On the way to g is j, far off."""
+    """A alone has heard of e. On the way to g is j, far off."""
     federation = subscribed(
         "t", "c", "g", besides=[("a", "e"), ("o", "h"), ("h", "i"), ("i", "j"), ("j", "g")]
     )
@@ -444,14 +449,7 @@ def test_who_is_known_to_a_site_on_the_way_alone_is_waited_for_whoever_else_answ
     federation.publish("o", depth=-1, receipt="ALL")
     carry(federation, ("o", "a"), ("a", "t"), ("a", "e"), ("o", "b"), ("b", "c"))
     federation.settle()
-    federation.cut("o", "b")
-    for site in ("t", "g"):
-        federation.commit(site, "m")
-    federation.settle()
-    federation.commit("c", "m")
-    lose(federation, ("o", "b"), ("b", "c"))
-    for _ in range(3):
-        ticked(federation, counting.FLAPPING_S)
+    lose_the_answer_of_c(federation, "t", "g")
     answers = [told for *_, told in federation.told if isinstance(told, CountsTold)]
     assert any(told.hops[0] == "e" for told in answers), "it has been asked"
     assert federation.receipts == []
@@ -472,13 +470,6 @@ def test_who_came_later_is_not_waited_for_where_the_answers_of_others_are_lost()
     federation.settle()
     ticked(federation, 3.0)
     federation.settle()
-    federation.cut("o", "b")
-    for site in ("t", "e"):
-        federation.commit(site, "m")
-    federation.settle()
-    federation.commit("c", "m")
-    lose(federation, ("o", "b"), ("b", "c"))
-    for _ in range(3):
-        ticked(federation, counting.FLAPPING_S)
+    lose_the_answer_of_c(federation, "t", "e")
     assert federation.delivered["x", "m"] == 1
     assert federation.receipts == ["3/3"]
