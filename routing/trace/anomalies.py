@@ -164,7 +164,11 @@ def _of_routes(routes: DataFrame) -> DataFrame:
     found = {
         "lost": f.filter("copies", lambda c: c["state"] == "lost"),
         "loops": f.filter("hops", came_back),
-        "deep": f.filter("copies", lambda c: (f.col("depth") >= 0) & (c["level"] > f.col("depth"))),
+        # what its own log tells: the Hops of others may be wrong of it
+        "deep": f.filter(
+            "copies",
+            lambda c: (f.col("depth") >= 0) & (c["level"] > f.col("depth")) & c["begun_us"].isNotNull(),
+        ),
     }
     any_of = f.size("lost") + f.size("loops") + f.size("deep") > 0
     where = {"day": "day", "smuid": "smuid", "topic": "topic"}

@@ -67,15 +67,18 @@ def proven_lost(
 
 
 def _had_elsewhere(found: DataFrame, records: DataFrame) -> DataFrame:
-    """The messages of `found` that more have, as a receipt counts, than have committed in any log: smuid."""
+    """The messages of `found` that more have, as the receipt of their origin counts, than have committed in
+    any log: smuid.
+    """
     counted = f.get(f.split("receipt", "/"), f.lit(0)).try_cast("long")
     reader = f.struct("server", "subscription", f.coalesce("pattern", f.lit("")))
     committed = f.count_distinct(f.when(f.col("event") == "committed", reader))
+    is_sent = (f.col("event") == "receipt") & (f.col("server") == f.substring_index("smuid", "/", 1))
     return (
         records.where(f.col("event").isin("receipt", "committed"))
         .join(broadcast(found.select("smuid").distinct()), "smuid", "left_semi")
         .groupBy("smuid")
-        .agg(f.max(f.when(f.col("event") == "receipt", counted)).alias("x"), committed.alias("had"))
+        .agg(f.max(f.when(is_sent, counted)).alias("x"), committed.alias("had"))
         .where("x > had")
         .select("smuid")
     )

@@ -10,6 +10,7 @@ driver sees, but where a clock was set (`epochs`): of its links those of each mi
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -21,6 +22,9 @@ from routing.trace.epochs import BUCKET_US, MINUTE_US, Sighting
 from routing.trace.links import kind
 from routing.trace.schema import EARLIEST_US
 from routing.trace.session import broadcast
+
+STRETCHES_MAX: Final = 100
+"""A clock that was set more often is unknown: each of its stretches is looked at for each hour and hop."""
 
 SEGMENTS = t.StructType(
     [
@@ -107,6 +111,7 @@ def minima(hops: DataFrame, segments: DataFrame | None) -> DataFrame:
     measured.
     """
     first = hops.where((kind() == 1) & f.col("sent_us").isNotNull() & f.col("received_us").isNotNull())
+    first = first.where(f.col("from") != f.col("to"))
     there = f.col("received_us") - f.col("sent_us")
     back = f.col("acked_us") - f.col("answered_us")
     window = _bucket()
@@ -169,9 +174,10 @@ def _rough(hops: DataFrame, records: DataFrame) -> list[FittedClock]:
     ahead_us = {name: clock.segments[0].offset_us for name, clock in clocks.items() if name not in jumped}
     for name in jumped & clocks.keys():
         error_us = clocks[name].segments[0].error_us
+        stretches = epochs.epochs(sightings[name], ahead_us)
         flat = (
             Segment(epoch.from_us, epoch.until_us, 0, epoch.ahead_us, 0.0, max(error_us, epoch.doubt_us))
-            for epoch in epochs.epochs(sightings[name], ahead_us)
+            for epoch in (stretches if len(stretches) <= STRETCHES_MAX else ())
         )
         clocks[name] = FittedClock(name, tuple(flat))
     return [clock for _, clock in sorted(clocks.items()) if clock.segments]

@@ -41,8 +41,7 @@ def custody(routes: DataFrame, vanished: DataFrame | None = None) -> DataFrame:
     split = f.aggregate(surplus, f.lit(0), lambda total, more: total + f.greatest(more, f.lit(0)))
     # A handover whose records are in a gap, or not written yet, would make one custodian look like two.
     splitting = f.filter(f.array_distinct(senders), lambda s: _times(senders, s) > _times(receivers, s))
-    whole = (f.col("state") == "complete") & f.forall("copies", lambda c: c["whole"])
-    known = whole & f.forall(splitting, lambda s: _split_is_known(first, s))
+    known = _agreed() & f.forall(splitting, lambda s: _split_is_known(first, s))
     gone = _any("gone")
     if vanished is not None:
         known_gone = vanished.select("smuid").distinct().withColumn("vanished", f.lit(True))
@@ -138,9 +137,7 @@ def _by_routes(routes: DataFrame) -> DataFrame:
             f.col("receipt_y").alias("y"),
             f.col("committed").alias("had"),
             due.alias("due"),
-            ((f.col("state") == "complete") & f.forall("copies", lambda c: c["whole"]) & _all_told()).alias(
-                "known"
-            ),
+            (_agreed() & _all_told()).alias("known"),
             "guarantee",
             _settled().alias("settled"),
             (f.exists("copies", _cuts_short) | ~f.col("receipt_in_time")).alias("cut_short"),
@@ -154,6 +151,23 @@ def _by_routes(routes: DataFrame) -> DataFrame:
             .alias("verdict"),
         )
     )
+
+
+def _agreed() -> Column:
+    """Whether the logs of all copies are whole, and those of whoever brought a copy tell of that as well.
+
+    A site alone could else have had a copy of a message that nobody sent there.
+    """
+    whole = (f.col("state") == "complete") & f.forall("copies", lambda c: c["whole"])
+    came = f.filter("hops", lambda h: h["kind"] == "accepted")
+    sent = f.filter("hops", lambda h: h["sent_logged"])
+    others = f.filter(f.transform("copies", lambda c: c["server"]), lambda s: s != f.col("origin"))
+    brought = f.size(f.array_except(others, f.transform(came, lambda h: h["to"]))) == 0
+    return whole & brought & (f.size(f.array_except(_links(came), _links(sent))) == 0)
+
+
+def _links(hops: Column) -> Column:
+    return f.transform(hops, lambda h: f.concat_ws("\n", h["from"], h["to"]))
 
 
 def _all_told() -> Column:

@@ -10,6 +10,7 @@ twice: what is between is unknown, since nothing tells which of the two a record
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from statistics import median
 from typing import Final
@@ -109,14 +110,35 @@ def jumpers(links: Collection[Pair], torn: Collection[Pair], told: Collection[st
     found = {name for link in torn for name in link if name in told}
     # what the others' links to these were says nothing of the others
     total = Counter(name for link in links if not found.intersection(link) for name in link)
-    left = {link for link in torn if not found.intersection(link)}
-    while left:
-        count = Counter(name for link in left for name in link)
-        weights = {name: (count[name] / total[name], count[name]) for name in count}
-        first = min(weights, key=lambda name: (-weights[name][0], -weights[name][1], name))
-        of_first = {name for link in left if first in link for name in link}
-        found |= {first} | {name for name in of_first if not _clears(weights[first], weights[name])}
-        left = {link for link in left if not found.intersection(link)}
+    left: dict[str, set[Pair]] = defaultdict(set)
+    for link in torn:
+        if not found.intersection(link):
+            for name in link:
+                left[name].add(link)
+
+    def weight(name: str) -> tuple[float, int]:
+        return len(left[name]) / total[name], len(left[name])
+
+    def rank(name: str) -> tuple[float, int, str]:
+        share, count = weight(name)
+        return -share, -count, name
+
+    heaviest = [rank(name) for name in left]
+    heapify(heaviest)
+    while heaviest:
+        _, minus_count, first = heappop(heaviest)
+        if not minus_count or len(left[first]) != -minus_count:
+            continue  # some of its links are explained since: it stands further back, or nowhere
+        ends = {name for link in left[first] for name in link}
+        named = {first} | {name for name in ends if not _clears(weight(first), weight(name))}
+        found |= named
+        explained = {link for name in named for link in left[name]}
+        lighter = {name for link in explained for name in link}
+        for link in explained:
+            for name in link:
+                left[name].discard(link)
+        for name in lighter:
+            heappush(heaviest, rank(name))
     return found
 
 

@@ -145,7 +145,12 @@ def problem(latest: Column, servers: tuple[str, ...]) -> Column:
         record["outcome"], f.lit("")
     ).isin("", *schema.OUTCOMES)
     linked = record["event"].isin("received", "forwarded", "duplicate", "loop", "depth")
-    placed = ~linked | (f.length(f.coalesce(record["peer"], f.lit(""))) > 0)
+    peer = f.coalesce(record["peer"], f.lit(""))
+    placed = ~linked | ((peer != "") & (peer != record["server"]))
+    # a message is published at the site that its Smuid names
+    placed &= (record["event"] != "published") | (
+        f.substring_index(record["smuid"], "/", 1) == record["server"]
+    )
     born = f.col("birth_us").isNotNull()
     sound = record["event"].isin(*schema.EVENTS) & worded & short & counted & placed & born
     timely = record["time_us"].between(f.lit(schema.EARLIEST_US), latest) & f.col("birth_us").between(
@@ -177,10 +182,14 @@ def _in_bounds(record: Column, kind: t.DataType, most: int) -> Column:
 
 
 def _are_names(names: Column) -> Column:
-    """Whether there is neither a null in an array nor an empty name: where there is a null, Spark answers
-    null to what an array contains.
+    """Whether there is neither a null in an array nor an empty or too long name: where there is a null, Spark
+    answers null to what an array contains.
     """
-    return f.coalesce(~f.array_contains(names, f.lit("")), names.isNull())
+    named = f.coalesce(~f.array_contains(names, f.lit("")), names.isNull())
+    # nearly always all of them together are as short as one may be, which takes no function for each
+    joined = f.array_join(f.coalesce(names, f.array().cast("array<string>")), "")
+    each = f.forall(names, lambda name: f.length(name) <= schema.NAME_CHARS_MAX)
+    return named & ((f.length(joined) <= schema.NAME_CHARS_MAX) | each)
 
 
 def records(lines: DataFrame) -> DataFrame:

@@ -43,10 +43,12 @@ def links(
     unguaranteed copy counts as lost.
 
     `from`, `to`, day date (`per_hour`: hour timestamp instead); messages: first copies accepted; bytes of
-    those; attempts: forwards sent, as far as one was acknowledged; lost: attempts of which it is proven
-    that they did not arrive, null unless both logs are whole, and begin with their first record or a day
-    before; unanswered: arrived, and a later one was answered (the answer of the last one may come after the
-    end of a log), null likewise; retries: lost + unanswered, null likewise; duplicates, loops, widened
+    those; attempts: forwards sent, as far as one was acknowledged; lost: attempts of which the receiver
+    has no record, though a later one was answered (they never left, did not arrive, were put off there or not
+    committed before it was killed), null unless both logs are whole, and begin with their first record or a
+    day before; unanswered: arrived, and a later one was answered (the answer of the last one may come after
+    the end of a log), null likewise; retries: those of both but the copies without a
+    guarantee, which are gone and never sent again, null likewise; duplicates, loops, widened
     (copies of more depth), denied; delay_p50_us, delay_p90_us, delay_p99_us, delay_min_us (null where the
     clocks are not known), raw_p50_us; timed: hops whose delay is known; logs: both, from, to or none, which
     ends were read.
@@ -130,7 +132,7 @@ def links(
         attempts.alias("attempts"),
         f.when(both_whole, lost).alias("lost"),
         f.when(both_whole, unanswered).alias("unanswered"),
-        f.when(both_whole, lost + unanswered).alias("retries"),
+        f.when(both_whole, unarrived + unanswered).alias("retries"),
         "duplicates",
         "loops",
         "widened",

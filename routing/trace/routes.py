@@ -91,10 +91,10 @@ def routes(
     """The rows of `facts.facts` to one for each message; `crowded` are those of which only `most` hops and
     copies are nested; `proven` as in `ends.states`.
 
-    smuid, birth_us, day, origin, topic, mode, guarantee, depth (as published; null: unknown), bytes,
-    priority; reached: servers that have had it; attempts: the greatest number of any of its hops; hops: array
-    of struct `from`, `to`, attempt, crossing, kind, level, sent_us, received_us, acked_us, delay_raw_us,
-    sent_at_us,
+    smuid, birth_us, day, origin; topic, mode, guarantee, priority, bytes, as the log of the origin says, or
+    others where it has nothing of the message; depth (as published; null: unknown); reached: servers that
+    have had it; attempts: the greatest number of any of its hops; hops: array of struct `from`, `to`,
+    attempt, crossing, kind, level, sent_us, received_us, acked_us, delay_raw_us, sent_at_us,
     received_at_us, delay_us, sent_logged, received_logged; copies: array of struct server, state, level,
     begun_us, ended_us, ended, due, bytes, widened, whole, settled, begun_again (in two records); delivered,
     committed: subscriptions, the second with those that were handed the message and acknowledge nothing;
@@ -117,11 +117,10 @@ def routes(
         "attempt",
         f.when(kind == HOP, hop).alias("hop"),
         f.when(kind == COPY, f.struct(*_COPY_FIELDS)).alias("copy"),
-        _receipt_in_time().alias("receipt_in_time"),
+        f.struct(_by_origin().alias("by_origin"), *_SAID, _receipt_in_time().alias("in_time")).alias("said"),
         _has_it().alias("done"),
         f.when(first, f.col("received_at_us")).alias("came_us"),
         f.when(first, f.col("sent_at_us")).alias("went_us"),
-        *_MESSAGE_FIELDS,
     )
     fate, server = f.col("copy.state"), f.col("copy.server")
     unsure = fate.isin("log missing", "unknown", "lost")
@@ -137,10 +136,9 @@ def routes(
         f.coalesce(f.bool_or(server == _origin()), f.lit(False)).alias("origin_known"),
         f.max("came_us").alias("last_us"),
         f.min("went_us").alias("first_us"),
-        f.max("copy.bytes").alias("bytes"),
-        f.coalesce(f.bool_or("receipt_in_time"), f.lit(False)).alias("receipt_in_time"),
-        *(f.max(name).alias(name) for name in _MESSAGE_FIELDS),
+        f.max("said").alias("said"),
     )
+    said, by_origin = f.col("said"), f.col("said.by_origin")
     # A log that lost all records of a message is missing even where no other log tells of its copy. So is one
     # that ends before a copy came which then went on from there. (Of a route that is cut the copy may be.)
     silent = f.when(f.col("origin_known"), f.array()).otherwise(f.array(_origin())).cast("array<string>")
@@ -153,12 +151,12 @@ def routes(
         "birth_us",
         day().alias("day"),
         _origin().alias("origin"),
-        "topic",
-        f.when(f.col("one"), "ONE").otherwise("ALL").alias("mode"),
-        (~f.col("unguaranteed")).alias("guarantee"),
-        "depth",
-        "bytes",
-        "priority",
+        said["topic"].alias("topic"),
+        f.when(said["one"], "ONE").otherwise("ALL").alias("mode"),
+        (~said["unguaranteed"]).alias("guarantee"),
+        f.when(by_origin, said["depth"]).alias("depth"),
+        said["bytes"].alias("bytes"),
+        said["priority"].alias("priority"),
         "reached",
         "attempts",
         "hops" if crowded is None else f.slice("hops", 1, most).alias("hops"),
@@ -166,10 +164,8 @@ def routes(
         "delivered",
         "committed",
         (f.col("last_us") - f.col("first_us")).alias("last_delay_us"),
-        "asked",
-        "receipt_x",
-        "receipt_y",
-        "receipt_in_time",
+        *(f.when(by_origin, said[name]).alias(name) for name in ("asked", "receipt_x", "receipt_y")),
+        f.coalesce(by_origin & said["in_time"], f.lit(False)).alias("receipt_in_time"),
         f.when(f.size("missing") == 0, "complete").otherwise("partial").alias("state"),
         "missing",
         "truncated",
@@ -208,8 +204,14 @@ _COPY_FIELDS = (
     "settled",
     "begun_again",
 )
-_MESSAGE_FIELDS = ("topic", "one", "unguaranteed", "depth", "priority", "asked", "receipt_x", "receipt_y")
-"""Said of each copy, and the greatest is the message's."""
+_SAID = ("unguaranteed", "one", "priority", "topic", "bytes", "depth", "asked", "receipt_x", "receipt_y")
+"""What is said of the message; that of its origin is the greatest, and of others one without a guarantee,
+of which least is claimed."""
+
+
+def _by_origin() -> Column:
+    """Whether the origin's own log says it: no other's changes what is said of a message."""
+    return f.coalesce(f.col("told_by_itself") & (f.col("server") == _origin()), f.lit(False))
 
 
 def _receipt_in_time() -> Column:

@@ -30,6 +30,9 @@ BEGINS: Final = {word: code for code, word in enumerate(hop_words.BEGINS, start=
 TURNED_AWAY: Final = len(BEGINS) + 1
 """In the place of a beginning: its server took none, and has said why."""
 
+OWN_FIRST: Final = 1 << 61
+"""Is added to what a copy's own server states of it, so that this is the greatest, whatever others say."""
+
 HANDED: Final = -1
 CAME_BACK: Final = -2
 """What is known of a copy of mode ONE: it was handed on; its Hops say that it was at this server before."""
@@ -66,7 +69,8 @@ def by_name() -> tuple[dict[str, Column], dict[int, dict[str, Column]]]:
         kind: {name: f.col(f"s{number}") for number, name in enumerate(layout)}
         for kind, layout in _LAYOUTS.items()
     }
-    traits = -f.coalesce(at[HOP]["traits"], f.lit(0))
+    told = -f.coalesce(at[HOP]["traits"], f.lit(0))
+    traits = told % OWN_FIRST
     outcome, arrival = at[HOP]["outcome"], at[HOP]["arrival"]
     receipt = at[COPY]["receipt"]
     crossing = (f.shiftright("attempt", CROSSING_BITS) + 1).cast("int")
@@ -105,8 +109,9 @@ def by_name() -> tuple[dict[str, Column], dict[int, dict[str, Column]]]:
         "widened_record": f.when(traits % 4 < 2, -at[COPY]["widened"]),
         "handed": at[COPY]["widened"].isNotNull() & (traits % 4 >= 2),
         "came_back": f.coalesce(at[COPY]["widened"] == CAME_BACK, f.lit(False)) & (traits % 4 >= 2),
+        "told_by_itself": told >= OWN_FIRST,
         "depth": at[COPY]["depth"].cast("int"),
-        "priority": (-at[COPY]["priority"]).cast("int"),
+        "priority": (-at[COPY]["priority"] % OWN_FIRST).cast("int"),
     }
     of_deliveries = {
         "subscription": f.expr("substr(b, 1, length(b) - length(substring_index(b, ' ', -1)) - 1)"),
@@ -118,7 +123,7 @@ def by_name() -> tuple[dict[str, Column], dict[int, dict[str, Column]]]:
     }
     shared = {
         "level": at[HOP]["level"],
-        "bytes": -at[HOP]["bytes"],
+        "bytes": -at[HOP]["bytes"] % OWN_FIRST,
         "one": traits % 4 >= 2,
         "unguaranteed": traits % 2 == 1,
     }
@@ -144,6 +149,12 @@ def _arrival() -> Column:
 def _own() -> Column:
     """The copy is the writer's own and not the peer's that its forward tells of."""
     return f.col("key.a") == f.col("server")
+
+
+def _own_first(value: Column) -> Column:
+    # that another passed it on before is told by those whom it came to
+    by_itself = _own() & ~is_event("passed")
+    return value - f.when(by_itself, OWN_FIRST).otherwise(0)
 
 
 def _one() -> Column:
@@ -186,6 +197,8 @@ _HOP: Final[_Layout] = _SHARED | {
 }
 
 _COPY: Final[_Layout] = _SHARED | {
+    "traits": lambda: _own_first(f.col("traits")),
+    "bytes": lambda: _own_first(-f.col("size")),
     "begun_us": lambda: _begun(f.col("time_us")),
     "begun_record": lambda: _begun(f.col("record")),
     "begun_last": lambda: _begun(-f.col("record")),
@@ -204,7 +217,7 @@ _COPY: Final[_Layout] = _SHARED | {
         .when(is_event("forwarded") & f.col("final") & _own() & _one(), f.lit(HANDED))
         .when(is_event("received") & (f.col("crossing") < 0), f.lit(CAME_BACK))
     ),
-    "priority": lambda: -f.col("priority"),
+    "priority": lambda: _own_first(-f.col("priority")),
     "depth": lambda: _when(is_event("published"), f.col("depth")),
     "claimed_us": lambda: _when(~_own() & first_sent(), f.col("peer_received_us")),
 }

@@ -14,6 +14,7 @@ class Found:
     Attributes:
         twice: messages that began or ended twice.
         looped: messages of which a copy came back.
+        deep: messages of which a copy went too far.
         missing: beginnings of copies at a server `torn`.
     """
 
@@ -22,6 +23,7 @@ class Found:
     receipts: dict[str, Any]
     twice: set[str]
     looped: set[str]
+    deep: set[str]
     held: set[tuple[str, str]]
     states: dict[tuple[str, str], str]
     logs: dict[str, dict[str, Any]]
@@ -67,6 +69,7 @@ def found(spark: Any, records: list[HopRecord]) -> Found:
         receipts=by_smuid(custody.receipts(made, read)),
         twice={row.smuid for row in copies.where(balance.begun_twice() | balance.ended_twice()).collect()},
         looped={row.smuid for row in wrong.where("kind = 'looped'").collect()},
+        deep={row.smuid for row in wrong.where("kind = 'over depth'").collect()},
         held={(row.server, row.smuid) for row in copies.where("state = 'held'").collect()},
         states={(row.server, row.smuid): row.state for row in copies.collect()},
         logs={row.server: row.asDict() for row in covered.collect()},

@@ -107,4 +107,59 @@ MUTATIONS = [
             "test_an_attempt_that_came_is_unanswered_where_a_later_one_was_answered",
         ),
     ),
+    Mutation(
+        name="whose record it is that tells of a copy is not minded",
+        file="routing/trace/slots.py",
+        old="f.when(by_itself, OWN_FIRST).otherwise(0)",
+        new="f.when(by_itself, 0).otherwise(0)",
+        tests=(
+            "tests/routing/trace/test_whose_words.py::test_whether_a_copy_has_a_guarantee_its_own_server_says",
+        ),
+    ),
+    Mutation(
+        name="any site's log says what a message was",
+        file="routing/trace/routes.py",
+        old='f.col("told_by_itself") & (f.col("server") == _origin())',
+        new='f.col("told_by_itself")',
+        tests=(
+            "tests/routing/trace/test_whose_words.py::"
+            "test_a_broadcast_stays_one_though_a_site_calls_it_a_message_for_one",
+        ),
+    ),
+    Mutation(
+        name="any site's log says which receipt was sent",
+        file="routing/trace/routes.py",
+        old='*(f.when(by_origin, said[name]).alias(name) for name in ("asked", "receipt_x", "receipt_y"))',
+        new='*(said[name].alias(name) for name in ("asked", "receipt_x", "receipt_y"))',
+        tests=("tests/routing/trace/test_whose_words.py::test_a_receipt_is_what_its_origin_has_sent",),
+    ),
+    Mutation(
+        name="from one heartbeat to the next a site always runs as long as usual",
+        file="routing/trace/overdue.py",
+        old='f.when(f.col("since_us") > 0, least_us).otherwise(0)',
+        new='f.when(f.col("since_us") > 0, f.col("usual_us")).otherwise(0)',
+        tests=(
+            "tests/routing/trace/test_suspects.py::"
+            "test_a_copy_is_stuck_where_its_server_ran_on_beyond_its_timeout_alone",
+        ),
+    ),
+    Mutation(
+        name="of a copy it is enough that its own log tells how it came",
+        file="routing/trace/custody.py",
+        old="return whole & brought & (f.size(f.array_except(_links(came), _links(sent))) == 0)",
+        new="return whole & brought",
+        tests=(
+            "tests/routing/trace/test_whose_words.py::test_a_copy_that_nobody_sent_makes_no_second_custodian",
+        ),
+    ),
+    Mutation(
+        name="what times out ends at once",
+        file="routing/trace/overdue.py",
+        old="f.lit(MARGIN_US) + lasts_us / LATE_SHARE",
+        new="f.lit(MARGIN_US) + lasts_us * 0",
+        tests=(
+            "tests/routing/trace/test_suspects.py::"
+            "test_a_copy_is_stuck_where_its_server_ran_on_beyond_its_timeout_alone",
+        ),
+    ),
 ]

@@ -119,6 +119,15 @@ def test_the_clock_was_set_whose_own_log_says_so_whatever_most_links_say() -> No
     assert jumpers(star, star, {"a", "elsewhere"}) == {"a", "b"}
 
 
+def test_of_as_many_torn_links_as_a_log_may_invent_all_are_explained() -> None:
+    """To count them all anew for each that is explained would take minutes."""
+    pairs = [(f"a{number}", f"b{number}") for number in range(20_000)]
+    assert len(jumpers(pairs, pairs)) == 40_000
+    chain = [(f"{number:05}", f"{number + 1:05}") for number in range(20_000)]
+    found = jumpers(chain, chain)
+    assert all(found.intersection(link) for link in chain)
+
+
 class Federation:
     """What the clocks of the sites `a`, `b` and `c` show, in hops between them and in heartbeats.
 

@@ -88,7 +88,11 @@ def test_fields_left_out_have_their_defaults(checked: Any) -> None:
         (line(smuid="no smuid"), "wrong value"),
         (line(server=""), "wrong value"),
         (line(topic="t" * 3000), "wrong value"),
+        (line(hops=["b.example", "h" * 513]), "wrong value"),
+        (line(destinations=["d" * 513]), "wrong value"),
         (line(event="received"), "wrong value"),
+        (line(event="received", peer="a.example"), "wrong value"),
+        (line(event="published", server="b.example"), "wrong value"),
         (line(record=2**63 - 1), "wrong value"),
         (line(event="heartbeat", held=2**63 - 1), "wrong value"),
         (line(expires_us=2**63 - 1), "wrong value"),
@@ -106,6 +110,11 @@ def test_what_is_no_record_is_set_aside_and_harms_no_other(checked: Any, content
         checked(line() + (content if content.endswith(b"\n") else content + b"\n") + line(record=2))
     )
     assert found == [None, reason, None]
+
+
+def test_as_many_hops_as_there_are_make_no_record_wrong(checked: Any) -> None:
+    hops = ["b" * 512, *(f"{number}.example" for number in range(200))]
+    assert reasons(checked(line(hops=hops, destinations=hops))) == [None]
 
 
 def test_what_is_no_record_to_those_who_show_it_is_set_aside(checked: Any) -> None:
@@ -170,7 +179,9 @@ def test_compressed_logs_are_read_and_open_ones_are_not(checked: Any, tmp_path: 
 def test_records_of_other_servers_can_be_set_aside(spark: Any, tmp_path: Path) -> None:
     from routing.trace import ingest
 
-    (tmp_path / "hops-x-1-1-2.jsonl").write_bytes(line() + line(server="else.example"))
+    (tmp_path / "hops-x-1-1-2.jsonl").write_bytes(
+        line() + line(server="else.example", smuid="else.example/019aa5d72900-1-1")
+    )
     lines = ingest.checked(ingest.logs(spark, [str(tmp_path)]), NOW_US, 0, servers=["a.example"])
     aside = ingest.aside(lines).collect()
     assert [(row.reason, row.server) for row in aside] == [("other server", "else.example")]

@@ -182,6 +182,14 @@ def a_receipt_counts_those_that_are_known_to_have_it(case: Suspects) -> set[str]
     return lost
 
 
+def a_receipt_that_another_site_has_written_counts_for_nothing(case: Suspects) -> set[str]:
+    case.taken()
+    lost = case.answered()
+    case.taken()
+    case.logs.write(case.set, "receipt", lost, receipt="9/9")
+    return {lost}
+
+
 def its_server_was_restored_and_its_numbers_go_on_far_beyond(case: Suspects) -> set[str]:
     case.taken()
     case.answered()
@@ -211,6 +219,7 @@ LOST: Final[dict[str, Callable[[Suspects], set[str]]]] = {
     "sender anew": (its_sender_was_installed_anew_and_answers_of_its_second_life_have_the_numbers_around_it),
     "restored": its_server_was_restored_and_its_numbers_go_on_far_beyond,
     "had, says a receipt": a_receipt_counts_one_that_has_it_and_nobody_is_known_to,
+    "had, says a receipt of another site": a_receipt_that_another_site_has_written_counts_for_nothing,
     "not had, says a receipt": a_receipt_counts_those_that_are_known_to_have_it,
 }
 """Each tells of copies, and says which of them are lost."""
@@ -248,19 +257,28 @@ def test_a_copy_is_lost_where_that_is_proven_alone(
 
 
 MINUTE_US = 60_000_000
+DAY_MINUTES = 24 * 60
 
 
 class Overdue:
     """A copy that is held, with a timeout of ten minutes, at a server with a heartbeat each minute."""
 
-    def __init__(self, server: str, *, stated: bool = True, mode: str = "ALL") -> None:
+    def __init__(
+        self,
+        server: str,
+        *,
+        stated: bool = True,
+        mode: str = "ALL",
+        lasts_us: int = 10 * MINUTE_US,
+        every_us: int = MINUTE_US,
+    ) -> None:
         self.server = server
         self.logs = WrittenLogs()
         self.now_us = 1_763_719_200_000_000
         self.boot = 1
-        self.lives(3)
+        self.lives(9, every_us)
         self.smuid = f"{server}/019aa5d72900-1-1"
-        expires_us = self.now_us + 10 * MINUTE_US if stated else 0
+        expires_us = self.now_us + lasts_us if stated else 0
         self.write("published", self.smuid, expires_us=expires_us, due=1, mode=mode)
 
     def write(self, event: str, smuid: str = "", **fields: Any) -> None:
@@ -268,9 +286,9 @@ class Overdue:
         self.logs.records[-1].time_us = self.now_us
         self.logs.records[-1].boot = self.boot
 
-    def lives(self, minutes: int) -> None:
-        for _ in range(minutes):
-            self.now_us += MINUTE_US
+    def lives(self, heartbeats: int, every_us: int = MINUTE_US) -> None:
+        for _ in range(heartbeats):
+            self.now_us += every_us
             self.write("heartbeat")
 
     def reads(self, event: str, attempt: int = 1) -> None:
@@ -280,6 +298,14 @@ class Overdue:
 
 def ran_on_beyond_its_timeout(held: Overdue) -> None:
     held.lives(20)
+
+
+def a_long_timeout_has_ended_three_minutes_ago(held: Overdue) -> None:
+    held.lives(2 * DAY_MINUTES + 3)
+
+
+def a_long_timeout_has_ended_eight_minutes_ago(held: Overdue) -> None:
+    held.lives(2 * DAY_MINUTES + 8)
 
 
 def ran_on_for_more_than_a_day(held: Overdue) -> None:
@@ -308,6 +334,19 @@ def a_clock_that_was_set_forward(held: Overdue) -> None:
     held.lives(6)
 
 
+def heartbeats_that_were_told_to_come_more_often_and_a_clock_that_was_set(held: Overdue) -> None:
+    held.lives(8)
+    held.lives(1, every_us=MINUTE_US // 12)
+    held.now_us += 60 * MINUTE_US
+    held.lives(8, every_us=MINUTE_US // 12)
+
+
+def heartbeats_of_an_hour_that_were_told_to_come_more_often_and_a_clock_that_was_set(held: Overdue) -> None:
+    held.lives(2)
+    held.now_us += 59 * MINUTE_US
+    held.lives(2)
+
+
 def the_time_in_which_its_server_was_down(held: Overdue) -> None:
     held.lives(2)
     held.now_us += 60 * MINUTE_US
@@ -317,21 +356,28 @@ def the_time_in_which_its_server_was_down(held: Overdue) -> None:
 
 HELD: Final = {
     "ran": (ran_on_beyond_its_timeout, True),
+    "ending": (a_long_timeout_has_ended_three_minutes_ago, False),
+    "long": (a_long_timeout_has_ended_eight_minutes_ago, True),
     "default": (ran_on_for_more_than_a_day, False),
     "queue": (ran_on_for_more_than_a_day, False),
     "received": (a_subscriber_received_it, False),
     "returned": (a_subscriber_gave_it_back, True),
     "again": (a_subscriber_received_it_again, False),
     "set": (a_clock_that_was_set_forward, False),
+    "hourly": (heartbeats_of_an_hour_that_were_told_to_come_more_often_and_a_clock_that_was_set, False),
+    "often": (heartbeats_that_were_told_to_come_more_often_and_a_clock_that_was_set, False),
     "down": (the_time_in_which_its_server_was_down, False),
 }
 """By server: what happened while it held a copy, and whether that makes the copy stuck."""
 
 OTHERS: Final[dict[str, dict[str, Any]]] = {
+    "ending": {"lasts_us": 2 * DAY_MINUTES * MINUTE_US},
+    "long": {"lasts_us": 2 * DAY_MINUTES * MINUTE_US},
+    "hourly": {"every_us": 60 * MINUTE_US},
     "default": {"stated": False},
     "queue": {"stated": False, "mode": "ONE"},
 }
-"""By server: what its copy is, where it is none of mode ALL with a timeout."""
+"""By server: what its copy is, where it is none of mode ALL with a timeout of ten minutes."""
 
 
 @pytest.fixture(scope="module")
