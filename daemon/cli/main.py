@@ -22,6 +22,7 @@ def main() -> None:
     from daemon.terminal import failure, output
     from routing.errors import Refusal
 
+    _buffer_what_is_printed()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")  # a path is printed as it was given
     exit_code, why = failure.FAILED, ""
@@ -67,3 +68,14 @@ def _open_what_is_closed() -> None:
             refusing = {"stdin": os.O_WRONLY, "stdout": os.O_RDONLY}
             os.open(os.devnull, refusing.get(name, os.O_RDWR))
             setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8", closefd=False))
+
+
+def _buffer_what_is_printed() -> None:
+    """Where Python was to use no buffer (PYTHONUNBUFFERED), use one that is written at the end of each line.
+
+    Without one, a write that takes a part, as on a disk that is nearly full, loses the rest, and no error is
+    raised.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(sys.stdout.buffer, io.RawIOBase):
+        descriptor, encoding = sys.stdout.fileno(), sys.stdout.encoding
+        sys.stdout = open(descriptor, "w", buffering=1, encoding=encoding, closefd=False)  # noqa: SIM115 # to the end

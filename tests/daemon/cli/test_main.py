@@ -62,6 +62,22 @@ async def test_output_that_cannot_be_written_is_one_line_and_a_failure(
     assert (ended.exit_code, ended.error) == (1, said)
 
 
+async def test_a_file_that_takes_only_a_part_is_a_failure_also_where_nothing_is_buffered(
+    smqpd: CommandLine, tmp_path: Path
+) -> None:
+    """As a disk that is nearly full does; containers often have Python use no buffer."""
+    command = smqpd.in_shell("config", "show", "--defaults")
+    ended = await trio.run_process(
+        ["sh", "-c", f"ulimit -f 1; {command} > {tmp_path / 'shown'}"],
+        capture_stderr=True,
+        check=False,
+        env=smqpd.environment | {"PYTHONUNBUFFERED": "1"},
+    )
+    said = b"smqpd: standard output cannot be written: File too large\n"
+    assert (ended.returncode, ended.stderr) == (1, said)
+    assert (tmp_path / "shown").stat().st_size
+
+
 async def test_a_home_that_completion_cannot_be_installed_in_is_told_in_one_line(
     smqpd: CommandLine, tmp_path: Path
 ) -> None:

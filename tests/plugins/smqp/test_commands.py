@@ -385,6 +385,26 @@ async def test_what_cannot_be_written_is_not_committed(smqpd: CommandLine) -> No
     assert (await smqpd("sub", "t", "-n", "1")).out == b"rain\n"
 
 
+async def test_what_is_written_only_in_part_is_not_committed_either(
+    smqpd: CommandLine, tmp_path: Path
+) -> None:
+    """As on a disk that is nearly full; without a buffer of Python's no error says so."""
+    await smqpd("pub", "t", "--delivery", "ONE", stdin=b"x" * 5_000)
+    command = smqpd.in_shell("sub", "t", "-n", "1", "--raw")
+    failed = await trio.run_process(
+        ["sh", "-c", f"ulimit -f 1; {command} > {tmp_path / 'written'}"],
+        capture_stderr=True,
+        check=False,
+        env=smqpd.environment | {"PYTHONUNBUFFERED": "1"},
+    )
+    assert (failed.returncode, failed.stderr) == (
+        1,
+        b"smqpd: standard output cannot be written: File too large; what is not written is not committed\n",
+    )
+    assert 0 < (tmp_path / "written").stat().st_size < 5_000
+    assert (await smqpd("sub", "t", "-n", "1", "--raw")).out == b"x" * 5_000
+
+
 async def test_a_message_to_all_where_nobody_subscribes_is_said_to_be_gone(smqpd: CommandLine) -> None:
     gone = await smqpd("pub", "t", "rain")
     smuid = gone.out.decode().strip()
