@@ -91,6 +91,16 @@ def _aligned(rows: Sequence[Sequence[Text]]) -> Iterable[str]:
         yield "  ".join(padded).rstrip()
 
 
+def write(data: bytes) -> None:
+    """Write all of it to standard output, in a thread that may be left to itself. Raises OSError.
+
+    Past the buffer, in which nothing may be: Python takes its lock at exit, and that thread may hold it.
+    """
+    left = memoryview(data)
+    while left:
+        left = left[os.write(sys.stdout.fileno(), left) :]
+
+
 def is_refused(error: OSError) -> bool:
     """Whether it is standard output that cannot be written. Commands say of their own files what is wrong."""
     return error.filename is None and error.errno in REFUSALS

@@ -52,6 +52,11 @@ class Pending:
         self._reply: dict[str, str] = {}
         self._error: Exception | None = None
 
+    @property
+    def is_done(self) -> bool:
+        """Whether `wait` has nothing to wait for."""
+        return self._done.is_set()
+
     async def wait(self) -> dict[str, str]:
         """The attributes of the OK, by lower-case name. Raises Refusal, or ConnectionLost."""
         await self._done.wait()

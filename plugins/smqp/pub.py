@@ -8,7 +8,6 @@ import json
 import mimetypes
 import secrets
 import select
-import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
@@ -20,6 +19,7 @@ import msgspec
 import trio
 
 from daemon.frontend import SubscribeOptions
+from daemon.terminal import output
 from daemon.terminal.failure import FAILED, REFUSED, Failure, tell
 from plugins.smqp.client import Client, Publication, SubscriptionEnded, passing_over_lost
 from plugins.smqp.connection import ConnectionLost
@@ -90,7 +90,8 @@ async def _publish_all(
             await _report(*on_their_way.popleft(), results, receipts)
     while on_their_way:
         await _report(*on_their_way.popleft(), results, receipts)
-    results.flush()
+    await results.write()
+    results.check_written()
 
 
 class _Receipts:
@@ -139,7 +140,7 @@ class _Receipts:
 class _Results:
     """Writes what became of each message: its Smuid at least, since it is stored.
 
-    Where that cannot be written, what is on its way still gets its answer; then `flush` tells of it.
+    Where that cannot be written, what is on its way still gets its answer; then `check_written` tells of it.
 
     Attributes:
         last: the number of the last message that was published, or was to be.
@@ -149,7 +150,7 @@ class _Results:
         self.work = work
         self.last = 0
         self._errors: list[tuple[int, Refusal | ConnectionLost]] = []
-        self._unwritten: list[str] = []
+        self._unwritten: list[tuple[str, str]] = []  # a Smuid, and the line with it
         self._failed: OSError | None = None
         self._due_to_nobody: list[str] = []
         self._without_receipt: list[str] = []
@@ -164,7 +165,7 @@ class _Results:
         self._errors.append((number, error))
 
     def add(self, publication: Publication, reply: dict[str, str], receipt: Receipt | None) -> None:
-        """Write what became of a stored message; `receipt` is None where none came, or was waited for."""
+        """Have `write` tell of a stored message; `receipt` is None where none came, or was waited for."""
         smuid = reply.get("smuid", "")
         due_to_nobody = reply.get("due") == "0"
         waited = self.work.wait_receipt_s is not None
@@ -180,26 +181,28 @@ class _Results:
             line = json.dumps(found)
         else:
             line = smuid if receipt is None else f"{smuid} {receipt}"
-        self._unwritten.append(smuid)
-        if self._failed is None:
-            try:
-                sys.stdout.write(line + "\n")
-            except OSError as error:
-                self._failed = error
+        self._unwritten.append((smuid, line))
 
-    def flush(self) -> None:
-        """Have it written. Raises Failure, which names what is stored, and BrokenPipeError."""
-        if self._failed is None:
-            try:
-                sys.stdout.flush()
-            except OSError as error:
-                self._failed = error
+    async def write(self) -> None:
+        """Write what was added."""
+        if not self._unwritten or self._failed is not None:
+            return
+        data = "".join(f"{line}\n" for _, line in self._unwritten).encode()
+        try:
+            # A write may wait for ever for whoever is to read; cancelled, its thread is left to itself.
+            await trio.to_thread.run_sync(output.write, data, abandon_on_cancel=True)
+        except OSError as error:
+            self._failed = error
+        else:
+            self._unwritten.clear()
+
+    def check_written(self) -> None:
+        """Raises Failure, which names what is stored, or BrokenPipeError, where it could not be."""
         if isinstance(self._failed, BrokenPipeError):
             raise self._failed
-        if self._failed is not None and self._unwritten:
-            stored = f"stored: {_in_short(self._unwritten)}"
+        if self._failed is not None:
+            stored = f"stored: {_in_short([smuid for smuid, _ in self._unwritten])}"
             raise Failure(f"standard output cannot be written: {self._failed.strerror}; {stored}")
-        self._unwritten.clear()
 
     def end(self, no_more_receipts: SubscriptionEnded | ConnectionLost | None) -> None:
         """Say on stderr what is not as it was meant. Raises Failure, Refusal, ConnectionLost.
@@ -260,6 +263,8 @@ def _in_short(smuids: list[str]) -> str:
 async def _report(
     number: int, publication: Publication, results: _Results, receipts: _Receipts | None
 ) -> None:
+    if receipts is not None or not publication.is_done:  # it may be a while
+        await results.write()
     try:
         reply = await publication.wait()
     except (Refusal, ConnectionLost) as error:

@@ -17,6 +17,7 @@ import msgspec
 import trio
 
 from daemon.frontend import SubscribeOptions
+from daemon.terminal import output
 from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE, Failure, tell
 from daemon.terminal.printable import printable
 from plugins.smqp.client import Client, LoginRefused, SubscriptionEnded, passing_over_lost
@@ -182,7 +183,7 @@ class _Receiving:
         for start in range(0, len(received), BATCH_MAX):
             batch = received[start : start + BATCH_MAX]
             some = [delivery for delivery in batch if delivery.withdrawn is None]
-            _write(b"".join(_formatted(delivery, self._wish.format) for delivery in some))
+            await _write(b"".join(_formatted(delivery, self._wish.format) for delivery in some))
             if self._left is not None:
                 self._left -= len(some)
             self._uncertain |= {delivery.message.smuid: None for delivery in some if delivery.number}
@@ -213,10 +214,10 @@ async def _take(client: Client) -> list[Delivery]:
         ) from None
 
 
-def _write(data: bytes) -> None:
+async def _write(data: bytes) -> None:
     try:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        # A write may wait for ever for whoever is to read; cancelled, its thread is left to itself.
+        await trio.to_thread.run_sync(output.write, data, abandon_on_cancel=True)
     except BrokenPipeError:
         raise
     except OSError as error:

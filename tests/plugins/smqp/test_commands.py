@@ -1,21 +1,29 @@
 """`smqpd pub` and `sub` as processes, against a server that listens on loopback."""
 
 import json
+import os
+import platform
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import trio
 
 from daemon.certificates.self_signed import make_self_signed
 from tests.support.command_line import CommandLine
+from tests.support.patience import PATIENCE_S, until
 from tests.support.site import PASSWORD, BrokerSite, running_site
 from tests.support.smqp_peer import serve_connection
 from tests.support.terminal import CTRL_C, terminal
+
+WRITE: Final = 1
+"""The number of the system call."""
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
@@ -339,6 +347,48 @@ async def test_an_interrupt_ends_sub_and_keeps_what_was_not_written(smqpd: Comma
     assert (await process.stdout.receive_some()).startswith(b"one\n")
     process.send_signal(signal.SIGINT)
     assert await process.wait() == 130
+
+
+def full_pipe() -> tuple[int, int]:
+    """Which nobody reads: what is written to it waits."""
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writes, bytes(4_096))
+    os.set_blocking(writes, True)
+    return reads, writes
+
+
+def is_writing_to(process: Any, descriptor: int) -> bool:
+    """Whether a thread of it waits in a write to what nobody reads."""
+    for task in Path(f"/proc/{process.pid}/task").iterdir():
+        with suppress(OSError):  # it has just ended
+            if (task / "syscall").read_text().startswith(f"{WRITE} {descriptor:#x} "):
+                return True
+    return False
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="system calls have other numbers elsewhere")
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+async def test_a_signal_ends_pub_and_sub_while_nobody_reads_what_they_write(
+    smqpd: CommandLine, number: signal.Signals, exit_code: int
+) -> None:
+    for words in (("pub", "t", "rain", "--delivery", "ONE"), ("sub", "t", "--channel", "desk")):
+        reads, writes = full_pipe()
+        process = await trio.lowlevel.open_process(
+            [sys.executable, *smqpd.arguments(*words)], stdout=writes, env=smqpd.environment
+        )
+        try:
+            await until(partial(is_writing_to, process, 1))
+            process.send_signal(number)
+            with trio.fail_after(PATIENCE_S):
+                assert await process.wait() == exit_code
+        finally:
+            process.kill()
+            for descriptor in (reads, writes):
+                os.close(descriptor)
+    assert (await smqpd("sub", "t", "--channel", "desk", "-n", "1")).out == b"rain\n"
 
 
 @pytest.mark.parametrize("words", [("pub", "t", "--lines", "--timeout", "60"), ("pub", "t"), ("sub", "t")])

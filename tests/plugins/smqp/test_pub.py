@@ -89,13 +89,13 @@ async def bodies(logins: Logins, count: int) -> dict[str, bytes]:
 
 
 async def test_a_refused_line_is_named_and_so_is_all_that_is_stored(
-    logins: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    logins: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     work = lines(tmp_path, b"one", LONG, b"three", LONG, LONG)
     with pytest.raises(Failure, match="no line after line 5 was published") as failure:
         await publish(logins, "pub", work)
     assert failure.value.exit_code == FAILED
-    printed, said = capsys.readouterr()
+    printed, said = capfd.readouterr()
     assert sorted((await bodies(logins, 2)).items()) == sorted(
         zip(printed.split(), [b"one", b"three"], strict=True)
     )
@@ -105,35 +105,35 @@ async def test_a_refused_line_is_named_and_so_is_all_that_is_stored(
 
 
 async def test_what_cannot_be_sent_is_a_refused_line_and_none_after_it_is_published(
-    logins: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    logins: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     texts = [b"%d" % number for number in range(1, 12)]
     with pytest.raises(Failure, match="no line after line 10 was published"):
         await publish(logins, "pub", lines(tmp_path, *texts, cmuid="x" * 253))
-    printed, said = capsys.readouterr()
+    printed, said = capfd.readouterr()
     stored = await bodies(logins, 9)
     assert [stored.get(smuid) for smuid in printed.split()] == texts[:9]
     assert said.startswith("smqpd: line 10 is refused: Cmuid: ")
 
 
 async def test_lines_that_had_no_answer_are_named(
-    logins: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    logins: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Headers that are longer than a site reads end the connection."""
     with pytest.raises(ConnectionLost) as lost:
         await publish(logins, "pub", lines(tmp_path, b"one", b"two", others=(("F", "a" * 70_000),)))
     assert lost.value.reason == "refused"
-    assert capsys.readouterr() == ("", "smqpd: lines 1 to 2 had no answer, and may be stored or not\n")
+    assert capfd.readouterr() == ("", "smqpd: lines 1 to 2 had no answer, and may be stored or not\n")
 
 
 async def test_lines_that_may_not_be_published_are_a_matter_of_rights(
-    site: BrokerSite, nursery: trio.Nursery, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    site: BrokerSite, nursery: trio.Nursery, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     as_eve: Any = Logins(site, nursery, "eve")
     with pytest.raises(Failure) as failure:
         await publish(as_eve, "pub", lines(tmp_path, b"one", b"two"))
     assert failure.value.exit_code == REFUSED
-    assert capsys.readouterr() == ("", "smqpd: lines 1 to 2 are refused: eve may not publish t\n")
+    assert capfd.readouterr() == ("", "smqpd: lines 1 to 2 are refused: eve may not publish t\n")
 
 
 async def test_one_message_is_refused_as_it_is(logins: Any) -> None:
@@ -143,7 +143,7 @@ async def test_one_message_is_refused_as_it_is(logins: Any) -> None:
 
 
 async def test_two_runs_in_one_channel_get_their_receipts(
-    logins: Any, site: BrokerSite, capsys: pytest.CaptureFixture[str]
+    logins: Any, site: BrokerSite, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async with trio.open_nursery() as runs:
         for cmuid in ("x", "y"):
@@ -157,13 +157,13 @@ async def test_two_runs_in_one_channel_get_their_receipts(
                 taken += await client.take()
             for delivery in reversed(taken):
                 await client.commit([delivery])
-    printed = capsys.readouterr().out.splitlines()
+    printed = capfd.readouterr().out.splitlines()
     x, y = (delivery.message.smuid for delivery in taken)
     assert sorted(printed) == sorted([f"{x} 1/1", f"{y} 1/1"])
 
 
 async def test_the_same_message_published_by_two_runs_at_once_is_named_by_both(
-    logins: Any, site: BrokerSite, capsys: pytest.CaptureFixture[str]
+    logins: Any, site: BrokerSite, capfd: pytest.CaptureFixture[str]
 ) -> None:
     work = msgspec.structs.replace(WORK, message=msgspec.structs.replace(WORK.message, cmuid="x"))
     failures: list[str] = []
@@ -182,12 +182,12 @@ async def test_the_same_message_published_by_two_runs_at_once_is_named_by_both(
             [delivery] = await client.take()
             await client.commit([delivery])
     smuid = delivery.message.smuid
-    assert capsys.readouterr().out.splitlines() == [smuid, f"{smuid} 1/1"]
+    assert capfd.readouterr().out.splitlines() == [smuid, f"{smuid} 1/1"]
     assert failures == [f"no receipt within 0 s for {smuid}"]
 
 
 async def test_a_stored_message_is_named_where_its_receipts_end(
-    logins: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    logins: Any, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(secrets, "token_hex", lambda size: "run")
     failures: list[Failure] = []
@@ -202,13 +202,13 @@ async def test_a_stored_message_is_named_where_its_receipts_end(
         smuids = [*(await bodies(logins, 1))]
         async with logins.connect("pub") as other:
             await other.unsubscribe(SYSTEM_TOPIC, "pub-run")
-    assert capsys.readouterr() == (f"{smuids[0]}\n", "")
+    assert capfd.readouterr() == (f"{smuids[0]}\n", "")
     ended = f"the subscription pub-run to {SYSTEM_TOPIC} was removed"
     assert (str(failures[0]), failures[0].exit_code) == (f"no receipt for {smuids[0]}: {ended}", FAILED)
 
 
 async def test_a_stored_message_is_named_where_the_connection_ends_before_its_receipt(
-    logins: Any, site: BrokerSite, nursery: trio.Nursery, capsys: pytest.CaptureFixture[str]
+    logins: Any, site: BrokerSite, nursery: trio.Nursery, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async def run() -> None:
         with pytest.raises(ConnectionLost):
@@ -219,6 +219,6 @@ async def test_a_stored_message_is_named_where_the_connection_ends_before_its_re
         [smuid] = await bodies(Logins(site, nursery), 1)
         await wait_all_tasks_blocked()
         await logins.cut()
-    printed, said = capsys.readouterr()
+    printed, said = capfd.readouterr()
     assert printed == f"{smuid}\n"
     assert said.startswith(f"smqpd: no receipt for {smuid}: lost: ")

@@ -57,23 +57,23 @@ class Server:
 
 
 class Output:
-    """Standard output; `at_write` is called with what is written. `said` is what stderr has."""
+    """Standard output, a file; `said` is what stderr has."""
 
-    def __init__(self) -> None:
-        self.buffer = self
-        self.written = b""
+    def __init__(self, file: Path, descriptor: int) -> None:
         self.said = io.StringIO()
-        self.at_write: Callable[[bytes], object] = lambda data: None
-        self.has_written = trio.Event()
+        self._file = file
+        self._descriptor = descriptor
 
-    def write(self, data: bytes) -> None:
-        self.written += data
-        self.at_write(data)
-        if data:
-            self.has_written.set()
+    @property
+    def written(self) -> bytes:
+        return self._file.read_bytes()
 
-    def flush(self) -> None:
-        pass
+    async def has_written(self) -> None:
+        while not self.written:
+            await trio.testing.wait_all_tasks_blocked()
+
+    def fileno(self) -> int:
+        return self._descriptor
 
     def isatty(self) -> bool:
         return False
@@ -97,12 +97,14 @@ def server(site: BrokerSite, nursery: trio.Nursery) -> Server:
 
 @pytest.fixture
 async def output(
-    monkeypatch: pytest.MonkeyPatch,
-) -> Output:  # async: within the test, as pytest puts its own in place before that
-    output = Output()
-    monkeypatch.setattr(sys, "stdout", output)
-    monkeypatch.setattr(sys, "stderr", output.said)
-    return output
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Output]:  # async: within the test, as pytest puts its own in place before that
+    file = tmp_path / "output"
+    with file.open("wb") as opened:
+        output = Output(file, opened.fileno())
+        monkeypatch.setattr(sys, "stdout", output)
+        monkeypatch.setattr(sys, "stderr", output.said)
+        yield output
 
 
 @pytest.fixture
@@ -118,6 +120,21 @@ async def publish(site: BrokerSite, nursery: trio.Nursery) -> Any:
     return publish
 
 
+def once_written(
+    monkeypatch: pytest.MonkeyPatch, output: Output, text: bytes, do: Callable[[], object]
+) -> None:
+    """This is done once that is all that is written, before it is committed."""
+    commit = Client.commit
+
+    async def do_before(client: Any, deliveries: Any) -> None:
+        if output.written == text:
+            monkeypatch.setattr(Client, "commit", commit)
+            do()
+        await commit(client, deliveries)
+
+    monkeypatch.setattr(Client, "commit", do_before)
+
+
 def wish(count: int | None, timeout_s: float | None = None) -> Wish:
     return Wish(("t",), SubscribeOptions(), count, timeout_s, "text")
 
@@ -128,7 +145,7 @@ async def test_sub_goes_on_over_another_connection_and_says_so(
     async with trio.open_nursery() as receiving:
         receiving.start_soon(receive, server, "desk", wish(2))
         await publish(b"one")
-        await output.has_written.wait()
+        await output.has_written()
         server.refuses = 1
         server.cut()
         await publish(b"two")
@@ -141,13 +158,13 @@ async def test_sub_goes_on_over_another_connection_and_says_so(
 
 
 async def test_what_is_written_and_was_not_committed_is_not_written_again(
-    server: Any, output: Output, publish: Callable[..., Any]
+    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    output.at_write = lambda data: server.cut() if data == b"one\n" else None
+    once_written(monkeypatch, output, b"one\n", server.cut)
     async with trio.open_nursery() as receiving:
         receiving.start_soon(receive, server, "desk", wish(2))
         await publish(b"one")
-        await output.has_written.wait()
+        await output.has_written()
         await publish(b"two")
     assert output.written == b"one\ntwo\n"
 
@@ -168,16 +185,15 @@ async def test_what_comes_again_after_something_new_is_not_written_again_either(
         later.append(last)
         return came
 
-    def lose_both(data: bytes) -> None:
-        if data == b"one\nanother\n":
-            monkeypatch.setattr(Client, "take", take_the_last_later)
-            server.refuses = 1_000
-            server.cut()
+    def lose_both() -> None:
+        monkeypatch.setattr(Client, "take", take_the_last_later)
+        server.refuses = 1_000
+        server.cut()
 
-    output.at_write = lose_both
+    once_written(monkeypatch, output, b"one\nanother\n", lose_both)
     async with trio.open_nursery() as receiving:
         receiving.start_soon(receive, server, "desk", Wish(("t", "u"), SubscribeOptions(), 4, None, "text"))
-        await output.has_written.wait()
+        await output.has_written()
         await publish(b"two")
         server.refuses = 0
         await until(lambda: output.written.endswith(b"two\n"), output)
@@ -284,7 +300,7 @@ async def test_what_is_withdrawn_while_what_came_with_it_is_committed_is_not_wri
     monkeypatch.setattr(Client, "commit", remove_first)
     async with trio.open_nursery() as receiving:
         receiving.start_soon(receive, server, "desk", wish(3))
-        await output.has_written.wait()
+        await output.has_written()
         await publish(b"four")
     assert output.written == b"one\nthree\nfour\n"
     assert output.said.getvalue() == ""
@@ -328,10 +344,10 @@ async def test_what_is_withdrawn_once_it_is_written_is_said_to_be(
 
 
 async def test_a_count_that_is_written_and_not_committed_is_said_to_be(
-    server: Any, output: Output, publish: Callable[..., Any]
+    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody waits for a site that is gone, for a message that is written."""
-    output.at_write = lambda data: server.cut()
+    once_written(monkeypatch, output, b"one\n", server.cut)
     await publish(b"one")
     with pytest.raises(Failure, match="perhaps to come again, as COMMIT was not answered: 1") as failure:
         await receive(server, "desk", wish(1))
@@ -351,7 +367,7 @@ async def test_sub_does_not_try_again_where_it_may_not_log_in_any_more(
 
         receiving.start_soon(refused)
         await publish(b"one")
-        await output.has_written.wait()
+        await output.has_written()
         server.refuses = 1
         server.cut()
         site.disable_all()
@@ -365,7 +381,7 @@ async def test_sub_tries_again_where_its_account_is_logged_in_as_often_as_it_may
     await publish(b"one")
     async with trio.open_nursery() as receiving:
         receiving.start_soon(receive, server, "desk", wish(2))
-        await output.has_written.wait()
+        await output.has_written()
         server.cut()
         await trio.testing.wait_all_tasks_blocked()
         async with server.other().connect("other") as client:
@@ -405,7 +421,7 @@ async def test_a_silence_lasts_over_the_end_of_a_connection(
 
         receiving.start_soon(silent)
         await publish(b"one")
-        await output.has_written.wait()
+        await output.has_written()
         server.refuses = 1_000
         server.cut()
         while receiving.child_tasks:
