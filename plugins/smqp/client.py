@@ -351,6 +351,17 @@ def passing_over_lost() -> Iterator[None]:
             raise
 
 
+@contextmanager
+def lost_where_refused() -> Iterator[None]:
+    """For what a session refuses once it is to end, with its BYE on the way: raises ConnectionLost."""
+    try:
+        yield
+    except Refusal as refusal:
+        if refusal.code != Refusal.NOT_AVAILABLE:
+            raise
+        raise ConnectionLost(refusal.code, refusal.text) from None
+
+
 def _subscription(name: str) -> Headers:
     return [("Subscription", name)] if name else []
 

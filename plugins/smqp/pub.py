@@ -21,7 +21,13 @@ import trio
 from daemon.frontend import SubscribeOptions
 from daemon.terminal import output
 from daemon.terminal.failure import FAILED, REFUSED, Failure, tell
-from plugins.smqp.client import Client, Publication, SubscriptionEnded, passing_over_lost
+from plugins.smqp.client import (
+    Client,
+    Publication,
+    SubscriptionEnded,
+    lost_where_refused,
+    passing_over_lost,
+)
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.incoming import Delivery, Receipt, read_receipt
 from plugins.smqp.profile import Profile
@@ -113,7 +119,8 @@ class _Receipts:
         """That of a message which this client has published; None where no more come."""
         while smuid not in self._found and self.ended is None:
             try:
-                await self._take()
+                with lost_where_refused():
+                    await self._take()
             except (SubscriptionEnded, ConnectionLost) as error:
                 self.ended = error
         return self._found.pop(smuid, None)

@@ -20,7 +20,13 @@ from daemon.frontend import SubscribeOptions
 from daemon.terminal import output
 from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE, Failure, tell
 from daemon.terminal.printable import printable
-from plugins.smqp.client import Client, LoginRefused, SubscriptionEnded, passing_over_lost
+from plugins.smqp.client import (
+    Client,
+    LoginRefused,
+    SubscriptionEnded,
+    lost_where_refused,
+    passing_over_lost,
+)
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.incoming import Delivery
 from plugins.smqp.profile import Profile
@@ -69,7 +75,8 @@ async def receive(profile: Profile, channel: str, wish: Wish) -> None:
     while True:
         try:
             async with profile.connect(channel) as client:
-                await receiving.over(client)
+                with lost_where_refused():
+                    await receiving.over(client)
             return
         except (ConnectionLost, LoginRefused) as lost:
             await receiving.wait_to_connect_again(lost)

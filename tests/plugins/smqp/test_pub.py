@@ -12,7 +12,7 @@ from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 from daemon.settings import Limits
 from daemon.terminal.failure import FAILED, REFUSED, Failure
-from plugins.smqp.client import session
+from plugins.smqp.client import Client, session
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.pub import Work, publish
 from routing.errors import Refusal
@@ -205,6 +205,31 @@ async def test_a_stored_message_is_named_where_its_receipts_end(
     assert capfd.readouterr() == (f"{smuids[0]}\n", "")
     ended = f"the subscription pub-run to {SYSTEM_TOPIC} was removed"
     assert (str(failures[0]), failures[0].exit_code) == (f"no receipt for {smuids[0]}: {ended}", FAILED)
+
+
+async def test_a_stored_message_is_named_where_its_session_is_to_end_before_its_receipt(
+    logins: Any, site: BrokerSite, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What it asks before BYE has come is refused: here to commit the receipt."""
+    commit = Client.commit
+
+    async def run() -> None:
+        with pytest.raises(ConnectionLost, match="the site is stopping"):
+            await publish(logins, "pub", WORK)
+
+    async with trio.open_nursery() as runs:
+        runs.start_soon(run)
+        async with logins.connect("reader") as reader:
+            await reader.subscribe("t")
+            [delivery] = await reader.take()
+
+            async def stop_before(client: Any, deliveries: Any) -> None:
+                site.broker.draining = client is not reader
+                await commit(client, deliveries)
+
+            monkeypatch.setattr(Client, "commit", stop_before)
+            await reader.commit([delivery])
+    assert capfd.readouterr().out == f"{delivery.message.smuid} 1/1\n"
 
 
 async def test_a_stored_message_is_named_where_the_connection_ends_before_its_receipt(

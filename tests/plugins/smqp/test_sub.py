@@ -169,6 +169,28 @@ async def test_what_is_written_and_was_not_committed_is_not_written_again(
     assert output.written == b"one\ntwo\n"
 
 
+async def test_sub_goes_on_over_another_connection_where_its_session_is_to_end(
+    site: BrokerSite, server: Any, output: Output, publish: Callable[..., Any], monkeypatch: Any
+) -> None:
+    """What it asks before BYE has come is refused."""
+
+    def stop() -> None:
+        site.broker.draining = True
+
+    once_written(monkeypatch, output, b"one\n", stop)
+    async with trio.open_nursery() as receiving:
+        receiving.start_soon(receive, server, "desk", wish(2))
+        await publish(b"one")
+        await until(lambda: "trying again" in output.said.getvalue(), output.said)
+        site.broker.draining = False
+        await publish(b"two")
+    assert output.written == b"one\ntwo\n"
+    assert output.said.getvalue().splitlines() == [
+        "smqpd: no connection: not-available: the site is stopping; trying again until there is one",
+        "smqpd: connected again",
+    ]
+
+
 async def test_what_comes_again_after_something_new_is_not_written_again_either(
     server: Any, output: Output, publish: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
