@@ -88,11 +88,21 @@ def topics(
         return
     page = decoded(answer, TopicPage)
     if not page.topics:
-        typer.echo(f"No topic has {printable(search)} in its name." if search else "There are no topics.")
+        typer.echo(_why_none(page, search))
         return
     show_topics(page.topics)
     if (shown := offset + len(page.topics)) < page.matching:
         typer.echo(f"{page.matching - shown:,} more: see --count and --offset.")
+
+
+def _why_none(page: TopicPage, search: str) -> str:
+    if page.matching:
+        return f"No more than {counted(page.matching, 'topic')}: see --offset."
+    if not search:
+        return "There are no topics."
+    if is_pattern(search):
+        return f"No topic matches {printable(search)}."
+    return f"No topic has {printable(search)} in its name."
 
 
 def show_topics(found: tuple[TopicSummary, ...]) -> None:

@@ -51,6 +51,9 @@ async def test_an_operator_looks_at_topics_and_changes_them(site: SiteProcess) -
         assert [line.split()[:2] for line in listed[1:]] == [["weather.oslo", "2"], ["work", "1"]]
         assert all(len(line) <= 80 for line in listed)
         assert (await site.command("topics", "--sort", "colour"))[0] == USAGE
+        assert await site.printed("topics", "--offset", "2") == "No more than 2 topics: see --offset.\n"
+        assert await site.printed("topics", "snow") == "No topic has snow in its name.\n"
+        assert await site.printed("topics", "snow.#") == "No topic matches snow.#.\n"
 
         shown = await site.printed("topic", "show", "weather.oslo")
         assert shown.splitlines()[0] == "weather.oslo"
