@@ -1,7 +1,7 @@
 """`smqpd ping`: whether a server of the federation can be reached, and how long it takes there and back."""
 
 import time
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import typer
@@ -17,6 +17,8 @@ from daemon.terminal.output import JsonOption
 from daemon.terminal.printable import printable
 from routing.errors import Refusal
 from routing.names import server_name
+
+INTERVAL_S_MAX: Final = 86_400.0
 
 
 class PingResult(msgspec.Struct, kw_only=True):
@@ -50,7 +52,10 @@ def ping(
     server: Annotated[str, typer.Argument(metavar="SERVER", help="Any server of the federation.")],
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=100_000, help="How many probes.")] = 4,
     interval_s: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=0.02, help="From one probe to the next.")
+        float,
+        typer.Option(
+            "--interval", metavar="SECONDS", min=0.02, max=INTERVAL_S_MAX, help="From one probe to the next."
+        ),
     ] = 1.0,
     timeout_s: TimeoutOption = 5.0,
     config: ConfigOption = DEFAULT_CONFIG,

@@ -23,6 +23,7 @@ from daemon.terminal.figures import count_shown, duration_shown, rate_shown
 from daemon.terminal.output import FOLDED_COLUMNS_MIN, Console, JsonOption, show_table
 from daemon.terminal.printable import printable
 
+EVERY_S_MAX: Final = 86_400.0
 COLUMNS: Final = ("topic", "in/s", "out/s", "held", "oldest", "subs")
 
 
@@ -34,9 +35,9 @@ class _Glance(msgspec.Struct, frozen=True):
 
 
 def top(
-    every: Annotated[float, typer.Option("--every", metavar="SECONDS", min=0.2, help="Between looks.")] = (
-        2.0
-    ),
+    every: Annotated[
+        float, typer.Option("--every", metavar="SECONDS", min=0.2, max=EVERY_S_MAX, help="Between looks.")
+    ] = 2.0,
     count: Annotated[int, typer.Option("--count", "-n", min=0, help="Looks until the end; 0: for ever.")] = 0,
     topics: Annotated[int, typer.Option("--topics", min=1, max=100, help="That many of the busiest.")] = 15,
     config: ConfigOption = DEFAULT_CONFIG,

@@ -70,6 +70,9 @@ def test_wrong_usage_is_exit_code_2(smqpd: Shell) -> None:
     assert smqpd.err == "smqpd: Missing argument 'NAME'; see `smqpd account add --help`\n"
     assert smqpd("init", "x", "--port", "70000") == 2
     assert smqpd.err.startswith("smqpd: Invalid value for '--port': ")
+    for longer_than_any_wait in (("ping", "a.example", "--interval", "1e10"), ("top", "--every", "inf")):
+        assert smqpd(*longer_than_any_wait) == 2
+        assert "Input should be less than or equal to 86400" in smqpd.err
     assert smqpd("account") == 2
     assert "passwd" in smqpd.out + smqpd.err
 
