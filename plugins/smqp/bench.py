@@ -32,6 +32,13 @@ SILENCE_S: Final = 30.0
 """Without a message after which no more are waited for."""
 
 
+ONE_TIMEOUT_S: Final = 600.0
+"""Of messages for one subscriber: those of a run that is interrupted would wait for ever.
+
+Those for all wait for nobody, and would be kept for so long.
+"""
+
+
 class BenchPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What to do; `messages` are of all publishers together."""
 
@@ -81,6 +88,7 @@ class _Measuring:
         self.publish_s: list[float] = []
         self.deliver_s: list[float] = []
         self.began = self.published_at = self.delivered_at = 0.0
+        self.committing = 0  # subscribers whose COMMIT has no answer
 
     def channel(self, role: str, number: int) -> str:
         """A login's, which is of no other run."""
@@ -136,7 +144,7 @@ async def _bench(profile: Profile, plan: BenchPlan) -> BenchResult:
                 publishers.start_soon(_publish, profile, seen, number, share)
         seen.published_at = time.perf_counter()
         with trio.move_on_after(SILENCE_S) as silence:
-            while (had := len(seen.deliver_s)) < expected:
+            while (had := len(seen.deliver_s)) < expected or seen.committing:
                 await trio.sleep(0.01)
                 if len(seen.deliver_s) > had:
                     silence.deadline = trio.current_time() + SILENCE_S
@@ -160,6 +168,7 @@ async def _publish(profile: Profile, seen: _Measuring, number: int, messages: in
                 sections=(Section("application/octet-stream", seen.stamp() + filling),),
                 guarantee=plan.guarantee,
                 delivery=plan.mode,
+                timeout_s=ONE_TIMEOUT_S if plan.mode == "ONE" else None,
             )
             publication = await client.publish_soon(plan.topic, message)
             if plan.guarantee:
@@ -200,7 +209,9 @@ async def _take(client: Client, seen: _Measuring) -> None:
         )
         raise Failure(f"{text}; leave --topic out, or give one of your own")
     if guaranteed := [delivery for delivery in taken if delivery.number]:
+        seen.committing += 1
         await client.commit(guaranteed)
+        seen.committing -= 1
 
 
 def _result(seen: _Measuring, expected: int) -> BenchResult:

@@ -13,9 +13,9 @@ import trio
 import trio.testing
 
 from daemon.frontend import SubscribeOptions
-from daemon.terminal.failure import REFUSED, UNREACHABLE, Failure
-from plugins.smqp.bench import BenchPlan, bench
-from plugins.smqp.client import session
+from daemon.terminal.failure import REFUSED, UNREACHABLE, USAGE, Failure
+from plugins.smqp.bench import ONE_TIMEOUT_S, BenchPlan, bench
+from plugins.smqp.client import Client, session
 from routing.message import INFINITE, Message, Section
 from tests.support import forked
 from tests.support.patience import PATIENCE_S
@@ -163,6 +163,35 @@ async def test_what_is_for_one_subscriber_is_not_taken_from_others(profile: Any,
             await bench(profile, msgspec.structs.replace(PLAN, mode=mode))
         await other.subscribe("t", SubscribeOptions(accepts="ONE"))
         assert (await other.take())[0].message.smuid == kept
+
+
+async def test_the_last_messages_for_one_subscriber_are_committed_before_it_ends(
+    profile: Any, broker_site: BrokerSite, monkeypatch: pytest.MonkeyPatch, autojump_clock: Any
+) -> None:
+    commit = Client.commit
+
+    async def commit_late(client: Any, deliveries: Any) -> None:
+        await trio.sleep(1)
+        await commit(client, deliveries)
+
+    monkeypatch.setattr(Client, "commit", commit_late)
+    result = await bench(profile, msgspec.structs.replace(PLAN, mode="ONE"))
+    assert (result.deliveries, result.lost) == (40, 0)
+    assert broker_site.broker.door.view.held == 0
+
+
+async def test_messages_for_one_subscriber_do_not_wait_for_ever_where_none_takes_them(profile: Any) -> None:
+    await bench(profile, msgspec.structs.replace(PLAN, mode="ONE", subscribers=0))
+    async with profile.connect("other") as other:
+        await other.subscribe("t")
+        taken = await other.take()
+    assert {delivery.message.timeout_s for delivery in taken} == {ONE_TIMEOUT_S}
+
+
+async def test_messages_for_one_subscriber_need_one(site: SiteProcess) -> None:
+    code, said = await ended(site, "--delivery", "ONE", "--subscribers", "0")
+    assert code == USAGE
+    assert said.startswith("smqpd: messages for --delivery ONE wait on the site for a subscriber; ")
 
 
 async def test_a_machine_that_has_run_for_months_is_measured_as_any_other(
