@@ -78,7 +78,7 @@ class SmqpConversation(Conversation):
         self._begun: Frame | None = None  # whose head has been looked at, and whose rest is awaited
         self._greeted = False
         self._attempts = 0
-        self._delayed: Publish | None = None  # until the client may publish
+        self._delayed: Publish | ConnectTo | None = None  # until the client may publish
         self._login: Login | None = None  # that is being looked at
         self._session: Session | None = None
         self._handlers: dict[type[Command], Callable[[Any], object]] = {}
@@ -181,11 +181,12 @@ class SmqpConversation(Conversation):
     def _carry_out(self, session: Session, command: Command) -> None:
         """An unguaranteed PUBLISH is never answered, not even when it is refused. Source: SMQP GUARANTEE."""
         try:
-            if type(command) is Publish:
+            if type(command) is Publish or type(command) is ConnectTo:  # which publishes, too
                 self.wait_s = session.publish_wait_s
                 if self.wait_s:
                     self._delayed = command
                     return
+            if type(command) is Publish:
                 message = command.message
                 session.publish(command.topic, message, command.key)
                 if message.guarantee:
