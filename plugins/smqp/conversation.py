@@ -173,7 +173,7 @@ class SmqpConversation(Conversation):
         if isinstance(command, Ping):
             self.out.append(replies.pong(command.request))
         elif isinstance(command, Quit):
-            self._quit()
+            self._quit(command)
         else:
             early = Refusal(Refusal.NOT_LOGGED_IN, "PASS account[/channel] password comes first")
             self._refuse_frame(frame, early)
@@ -194,7 +194,7 @@ class SmqpConversation(Conversation):
             elif type(command) is Ping:
                 self.out.append(replies.pong(command.request))
             elif type(command) is Quit:
-                self._quit()
+                self._quit(command)
             else:
                 self._handlers[type(command)](command)
                 self.unanswered += 1
@@ -213,9 +213,9 @@ class SmqpConversation(Conversation):
         self.note_refused(refusal)
         self.out.append(replies.error(key, refusal))
 
-    def _quit(self) -> None:
+    def _quit(self, command: Quit) -> None:
         self.said_goodbye = True
-        self.goodbye = replies.goodbye("quit")
+        self.goodbye = replies.goodbye("quit", request=command.request)
 
     def input_ended(self) -> None:
         """See `Conversation`."""

@@ -53,11 +53,13 @@ def pong(request: str | None) -> bytes:
     return f"PONG\r\nRequest: {request}\r\n\r\n".encode() if request else b"PONG\r\n\r\n"
 
 
-def goodbye(reason: str, text: str = "", redirect: str | None = None) -> bytes:
-    """The server's last frame."""
+def goodbye(reason: str, text: str = "", redirect: str | None = None, *, request: str | None = None) -> bytes:
+    """The server's last frame; `request` is that of a QUIT."""
     headers: Headers = [("Text", _one_line(text))] if text else []
     if redirect:
         headers.append(("Redirect", redirect))
+    if request is not None:
+        headers.append(("Request", request))
     return encode_frame(Frame("BYE", reason, headers))
 
 

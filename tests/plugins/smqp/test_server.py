@@ -370,6 +370,15 @@ async def test_a_client_that_quits_gets_all_its_answers_first(site: BrokerSite) 
         assert await ada.line() is None
 
 
+@pytest.mark.parametrize("login", [None, "ada/desk"])
+async def test_the_goodbye_to_who_quits_repeats_the_request(site: BrokerSite, login: str | None) -> None:
+    async with connected(site, login) as ada:
+        if login is None:
+            assert await ada.line() == ("SMQP 1.0 Ready smqpd/test", {})
+        await ada.send(frame("QUIT", "Request: 7"))
+        assert await ada.line() == ("BYE quit", {"Request": "7"})
+
+
 async def test_a_client_that_ends_its_stream_gets_all_its_answers(site: BrokerSite) -> None:
     async with connected(site) as ada:
         await ada.send(*(publish("t", number) for number in range(10)))
