@@ -94,6 +94,25 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="sub commits what is written only in part",
+        file="daemon/terminal/output.py",
+        old="left = left[os.write(sys.stdout.fileno(), left) :]",
+        new="left = left[os.write(sys.stdout.fileno(), left) * len(left) :]",
+        tests=(
+            "tests/plugins/smqp/test_commands.py::test_what_is_written_only_in_part_is_not_committed_either",
+        ),
+    ),
+    Mutation(
+        name="what a session refuses as it is to end is no lost connection",
+        file="plugins/smqp/client.py",
+        old="        if refusal.code != Refusal.NOT_AVAILABLE:\n            raise\n        raise",
+        new="        raise\n        raise",
+        tests=(
+            "tests/plugins/smqp/test_sub.py::test_sub_goes_on_over_another_connection_where_its_session_is_to_end",
+            "tests/plugins/smqp/test_pub.py::test_a_stored_message_is_named_where_its_session_is_to_end_before_its_receipt",
+        ),
+    ),
+    Mutation(
         name="sub takes back a subscription that another has meanwhile",
         file="plugins/smqp/sub.py",
         old="if wanted == credit or client.has_ended:",
