@@ -86,8 +86,8 @@ class Consuming:
 
     # -- SUBSCRIBE and UNSUBSCRIBE ----------------------------------------------------------------
 
-    def subscribe(self, frame: Frame, request: Any) -> None:
-        """SUBSCRIBE. Raises Refusal; the last call it makes on the session carries `request`."""
+    def subscribe(self, frame: Frame) -> None:
+        """SUBSCRIBE. Raises Refusal; the last request that it makes of the session is the `Subscription`."""
         headers = frame.headers
         destination = self.destination(required(frame, "destination"))
         key = self._key(frame)
@@ -102,13 +102,17 @@ class Consuming:
                 self._end(replies.key, None)
         ack = read_ack_mode(headers)
         options = read_options(headers, ack, destination, self._settings, self.limits)
-        self._begin(Subscription(headers.get("id"), destination, targets, ack), options, request)
+        subscription = Subscription(headers.get("id"), destination, targets, ack, headers.get("receipt"))
+        self._begin(subscription, options, subscription)
 
-    def _begin(self, subscription: Subscription, options: SubscribeOptions, request: Any) -> None:
+    def _begin(
+        self, subscription: Subscription, options: SubscribeOptions, request: Subscription | None
+    ) -> None:
         if len(self._subscriptions) >= self.limits.subscriptions_per_session_max:
             text = f"a connection has at most {self.limits.subscriptions_per_session_max} subscriptions"
             raise Refusal(Refusal.TOO_MANY, text)
         subscription.durable = options.durable
+        subscription.begun = not options.durable  # others have a name that none before them had
         self._made += 1
         subscription.number = self._made
         subscription.name = options.name or f"{self._token}-{self._made}"
@@ -217,8 +221,8 @@ class Consuming:
     def deliver(self, event: Delivered) -> None:
         """Write a MESSAGE."""
         subscription = self._delivering.get((event.pattern or event.topic, event.subscription))
-        if subscription is None:
-            return  # it was on its way when the subscription ended, and is the next subscriber's by now
+        if subscription is None or not subscription.begun:
+            return  # it was on its way when a subscription ended, and is the next subscriber's by now
         number = self._last_number = event.number
         shared = shared_part(event.stored, self._version)
         attempt = event.attempt
@@ -273,7 +277,8 @@ class Consuming:
 
     def detached(self, event: Detached) -> Refusal | None:
         """Why the connection has to end, where it had the subscription."""
-        if (event.topic, event.name) not in self._delivering:
+        subscription = self._delivering.get((event.topic, event.name))
+        if subscription is None or not subscription.begun:
             return None
         text = {
             "replaced": "another connection has taken over",

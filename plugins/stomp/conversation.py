@@ -30,7 +30,7 @@ from plugins.stomp.connect import Connect, read_connect, with_advice
 from plugins.stomp.consuming import Consuming, required
 from plugins.stomp.sending import Sending
 from plugins.stomp.settings import StompSettings
-from plugins.stomp.subscription import read_boolean
+from plugins.stomp.subscription import Subscription, read_boolean
 from plugins.stomp.transactions import Transactions
 from routing.errors import Refusal
 
@@ -264,7 +264,8 @@ class StompConversation(Conversation):
 
     def _subscribe(self, frame: Frame) -> None:
         assert self._consuming is not None
-        self._consuming.subscribe(frame, self._owe(frame.headers.get("receipt")))
+        self.unanswered += 1
+        self._consuming.subscribe(frame)
 
     def _unsubscribe(self, frame: Frame) -> None:
         assert self._consuming is not None
@@ -353,7 +354,11 @@ class StompConversation(Conversation):
                 self._fail(answer.error, None)
             return
         self.unanswered -= 1
-        receipt = None if request is QUIET else request
+        if isinstance(request, Subscription):
+            request.begun = True
+            receipt = request.receipt
+        else:
+            receipt = None if request is QUIET else request
         if answer.error is not None:
             self._fail(answer.error, receipt)
         else:

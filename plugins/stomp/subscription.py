@@ -33,7 +33,10 @@ class Subscription:
         id: as the client gave it; None in STOMP 1.0 without one.
         targets: topics, by each the destination that its messages name, or a pattern.
         name: tells it apart from the other subscriptions of the account and channel.
+        receipt: of its SUBSCRIBE; None where that asked for none.
         durable: it outlives the connection.
+        begun: what the session tells of it is its own. Before the SUBSCRIBE of a durable one is answered,
+            that was on its way when this connection left the same one, which has given it back.
         held: numbers of the deliveries that are not acknowledged yet, oldest first.
         lost: numbers of those that were withdrawn, and that no ACK or NACK has covered since.
         forgotten: the greatest number of a lost one that is not known any more.
@@ -42,6 +45,7 @@ class Subscription:
 
     __slots__ = (
         "ack",
+        "begun",
         "destination",
         "durable",
         "forgotten",
@@ -51,20 +55,28 @@ class Subscription:
         "name",
         "number",
         "prefixes",
+        "receipt",
         "settled_to",
         "targets",
     )
 
     def __init__(
-        self, id: str | None, destination: Destination, targets: dict[str, str], ack: AckMode
+        self,
+        id: str | None,
+        destination: Destination,
+        targets: dict[str, str],
+        ack: AckMode,
+        receipt: str | None = None,
     ) -> None:
         self.id = id
         self.destination = destination
         self.targets = targets
         self.ack = ack
+        self.receipt = receipt
         self.name = ""
         self.number = 0
         self.durable = False
+        self.begun = True
         self.held: dict[int, None] = {}
         self.lost: set[int] = set()
         self.forgotten = 0

@@ -57,6 +57,21 @@ async def test_who_is_leaving_hears_nothing_of_a_subscription_that_another_takes
         assert [receipt.headers["receipt-id"] for receipt in receipts] == ["2", "3"]
 
 
+async def test_who_begins_a_durable_subscription_anew_hears_nothing_of_who_took_the_ended_one_over(
+    site: BrokerSite,
+) -> None:
+    with Wire(site, "1.2", StompSettings()) as wire:
+        wire.give(encode("CONNECT", {"accept-version": "1.2"}))
+        durable = {"id": "d", "destination": "/topic/t", "durable": "true"}
+        wire.give(encode("SUBSCRIBE", {**durable, "receipt": "1"}))
+        assert [(await wire.frame()).command for _ in range(2)] == ["CONNECTED", "RECEIPT"]
+        wire.give(encode("UNSUBSCRIBE", {"id": "d", "durable": "true"}))
+        wire.give(encode("SUBSCRIBE", {**durable, "receipt": "2"}))
+        wire.connection.handle([Detached("t", "d", "replaced")])
+        assert (await wire.frame()).headers == {"receipt-id": "2"}
+        assert wire.connection.goodbye is None
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_stomp_is_the_same_as_connect(connect: ConnectStomp, version: str) -> None:
     client = connect(version)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plugins.stomp.codec import VERSIONS
+from plugins.stomp.codec import VERSIONS, encode
 from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
 from tests.support.stomp import ConnectStomp, StompClient
@@ -139,6 +139,22 @@ async def test_a_durable_subscription_can_be_ended_by_its_name_alone(
     await client.ask("SUBSCRIBE", {"id": "7", **named})
     await ada.ask("SEND", PERSISTENT, b"heard")
     assert (await client.expect("MESSAGE")).body == b"heard"
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_who_takes_a_durable_subscription_again_without_waiting_gets_nothing_that_it_gave_back(
+    ada: StompClient, ends: bool
+) -> None:
+    begin = {"id": "0", "destination": "/topic/news", "durable": "true", "ack": "client-individual"}
+    end = {"id": "0", "durable": str(ends).lower()}
+    await ada.ask("SUBSCRIBE", begin)
+    left = encode("SEND", PERSISTENT, b"left"), encode("UNSUBSCRIBE", end), encode("SUBSCRIBE", begin)
+    await ada.raw(b"".join((*left, encode("SEND", PERSISTENT, b"heard"))))
+    for body in (b"heard",) if ends else (b"left", b"heard"):
+        message = await ada.expect("MESSAGE")
+        assert message.body == body
+        await ada.send("ACK", {"id": message.headers["ack"]})
+    await ada.leave()
 
 
 async def test_a_connection_that_takes_over_a_durable_subscription_ends_the_other(
