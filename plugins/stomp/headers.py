@@ -33,11 +33,17 @@ from routing.errors import HeaderRefusal
 from routing.headers import is_header_name, is_reserved, parse_headers, write_seconds
 from routing.message import DEPTH_UNLIMITED, INFINITE, Message, Section
 from routing.names import is_system_topic
-from routing.numbers import SECONDS_DIGITS_MAX, SMALL_MAX, read_integer
+from routing.numbers import SECONDS_DIGITS_MAX, SECONDS_MAX, SMALL_MAX, read_integer
 from routing.sections import write_section_head
 
 DELAY_MS_MAX: Final = 366 * 86_400_000
 MILLISECONDS_DIGITS_MAX: Final = SECONDS_DIGITS_MAX + 3
+TIME_DIGITS_MAX: Final = 16
+"""Of milliseconds since 1970: the end of the year 9999 has one less, that of the longest timeout two."""
+
+EXPIRES_IN_S_MAX: Final = SECONDS_MAX - 1
+"""What states a later time than this has the longest timeout there is."""
+
 CARRIER: Final = "Stomp-Header"
 _READABLE: Final = " !\"#$&'()*+,-./;<=>?@[\\]^_`{|}~"
 DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
@@ -247,7 +253,8 @@ def _read_expiry(headers: dict[str, str], fields: dict[str, Any], wall_ms: Calla
     if "expires" in headers:
         expires = _milliseconds("expires", headers["expires"])
         if expires:
-            fields.setdefault("timeout_s", max(0, expires - wall_ms()) / 1000)
+            left_s = max(0, expires - wall_ms()) / 1000
+            fields.setdefault("timeout_s", min(left_s, EXPIRES_IN_S_MAX))
 
 
 def _read_place_in_group(value: str) -> int:
@@ -258,10 +265,9 @@ def _read_place_in_group(value: str) -> int:
 
 
 def _milliseconds(name: str, value: str) -> int:
-    if not (value.isascii() and value.isdigit() and len(value) <= MILLISECONDS_DIGITS_MAX):
-        raise HeaderRefusal(
-            name, value, f"a number of milliseconds of at most {MILLISECONDS_DIGITS_MAX} digits"
-        )
+    digits_max = TIME_DIGITS_MAX if name in BY_THE_CLOCK else MILLISECONDS_DIGITS_MAX
+    if not (value.isascii() and value.isdigit() and len(value) <= digits_max):
+        raise HeaderRefusal(name, value, f"a number of milliseconds of at most {digits_max} digits")
     return int(value)
 
 

@@ -108,6 +108,8 @@ def test_guarantee_then_persistent_then_what_was_asked_for_decide(
         ({"expires": "0"}, None),
         ({"expires": str(NOW_MS + 2_500)}, 2.5),
         ({"expires": str(NOW_MS - 1)}, 0),
+        ({"expires": "253402300799000"}, 9_999_999_999),  # the end of the year 9999
+        ({"expires": "9" * 16}, 9_999_999_999),
         ({"expiration": "1500"}, 1.5),
         ({"timeout": "INF"}, INFINITE),
         ({"timeout": "3", "expiration": "1", "expires": "1"}, 3),
@@ -143,6 +145,8 @@ def test_the_destination_says_to_how_many_it_goes(
         {"timeout": "soon"},
         {"expires": "tomorrow"},
         {"expires": "-5"},
+        {"expires": "9" * 17},
+        {"expiration": "9" * 14},
         {"expiration": "1.5"},
         {"persistent": "yes"},
         {"guarantee": "maybe"},

@@ -317,6 +317,14 @@ class TestTimeouts:
         assert 0 < float(message.headers["timeout"]) <= 60
         assert message.headers["expires"].isdigit()
 
+    async def test_what_has_the_longest_timeout_can_be_sent_on_with_all_its_headers(
+        self, ada: StompClient
+    ) -> None:
+        await ada.subscribe("/queue/a")
+        await ada.send("SEND", {"destination": "/queue/a", "timeout": "9999999999"}, b"long")
+        message = await ada.expect("MESSAGE")
+        await ada.ask("SEND", {**message.headers, "destination": "/queue/b"}, message.body)
+
     async def test_a_state_message_says_that_it_stays(self, ada: StompClient) -> None:
         await ada.ask("SEND", {"destination": "/topic/news", "timeout": "INFINITE"}, b"state")
         await ada.subscribe("/topic/news")
