@@ -261,8 +261,7 @@ class Consuming:
         """Let go of a delivery that is the client's no longer, which only hears of that by its ACK."""
         subscription = self._delivering.get((event.pattern or event.topic, event.subscription))
         if subscription is not None and event.number in subscription.held:
-            del subscription.held[event.number]
-            subscription.lost.add(event.number)
+            subscription.lose(event.number)
             self._lose(event.number, subscription, _WITHDRAWN[event.reason])
 
     def _lose(self, number: int, subscription: Subscription | None, why: str) -> None:
@@ -327,8 +326,8 @@ class Consuming:
             if in_transaction and number <= self._forgotten:
                 raise Refusal(Refusal.LOCK_LOST, _FORGOTTEN)
             return []
-        if strict and (lost := subscription.covered_lost(number)):
-            raise Refusal(Refusal.LOCK_LOST, f"of one before it: {self._lost[min(lost)][1]}")
+        if strict and (lost := subscription.covered_lost(number)) is not None:
+            raise Refusal(Refusal.LOCK_LOST, f"of one before it: {self._lost[lost][1]}")
         if strict and subscription.covers_forgotten(number):
             raise Refusal(Refusal.LOCK_LOST, _FORGOTTEN)
         return subscription.settled(number)

@@ -1,6 +1,7 @@
 """A STOMP subscription: what its SUBSCRIBE asked for, and what it holds unacknowledged."""
 
 import re
+from bisect import bisect_left, bisect_right, insort
 from typing import Final, Literal, get_args
 
 from daemon.frontend import Accepts, Delivered, Limits, SubscribeOptions
@@ -38,7 +39,7 @@ class Subscription:
         begun: what the session tells of it is its own. Before the SUBSCRIBE of a durable one is answered,
             that was on its way when this connection left the same one, which has given it back.
         held: numbers of the deliveries that are not acknowledged yet, oldest first.
-        lost: numbers of those that were withdrawn, and that no ACK or NACK has covered since.
+        lost: numbers of those that were withdrawn, and that no ACK or NACK has covered since, in order.
         forgotten: the greatest number of a lost one that is not known any more.
         settled_to: the greatest number that an ACK or NACK was for, in the ack mode client.
     """
@@ -78,7 +79,7 @@ class Subscription:
         self.durable = False
         self.begun = True
         self.held: dict[int, None] = {}
-        self.lost: set[int] = set()
+        self.lost: list[int] = []
         self.forgotten = 0
         self.settled_to = 0
         self.prefixes: dict[tuple[str, str | None], bytes] = {}
@@ -118,7 +119,7 @@ class Subscription:
                 return []
             del held[number]
             return [number]
-        self.lost.difference_update(self.covered_lost(number))
+        del self.lost[: bisect_right(self.lost, number)]
         self.settled_to = max(self.settled_to, number)
         numbers = []
         for oldest in held:
@@ -130,13 +131,22 @@ class Subscription:
         numbers.reverse()
         return numbers
 
-    def covered_lost(self, number: int) -> list[int]:
-        """What has been withdrawn of what an ACK or NACK of this delivery covers in the ack mode client."""
-        return [each for each in self.lost if each <= number] if self.ack == "client" else []
+    def lose(self, number: int) -> None:
+        """Hold this one no more, as it was withdrawn."""
+        del self.held[number]
+        insort(self.lost, number)
+
+    def covered_lost(self, number: int) -> int | None:
+        """The first withdrawn one of what an ACK or NACK of this delivery covers in the ack mode client."""
+        if self.ack == "client" and self.lost and self.lost[0] <= number:
+            return self.lost[0]
+        return None
 
     def forget(self, number: int) -> None:
         """Know no more that this one was lost."""
-        self.lost.discard(number)
+        index = bisect_left(self.lost, number)
+        if self.lost[index : index + 1] == [number]:
+            del self.lost[index]
         self.forgotten = max(self.forgotten, number)
 
     def covers_forgotten(self, number: int) -> bool:

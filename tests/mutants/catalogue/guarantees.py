@@ -291,8 +291,8 @@ MUTATIONS = [
     Mutation(
         name="a transaction of STOMP succeeds though what its ACK covers is another's by now",
         file="plugins/stomp/consuming.py",
-        old="if strict and (lost := subscription.covered_lost(number)):",
-        new="if strict and (lost := subscription.covered_lost(number)) and number in lost:",
+        old="if strict and (lost := subscription.covered_lost(number)) is not None:",
+        new="if strict and (lost := subscription.covered_lost(number)) == number:",
         tests=(
             "tests/plugins/stomp/test_atomic.py::test_what_an_ack_covers_undoes_the_whole_transaction_where_its_lock_was_lost",
         ),

@@ -1,5 +1,6 @@
 """Ack modes, prefetch, redelivery and fair shares."""
 
+import time
 from typing import Any
 
 import pytest
@@ -7,6 +8,8 @@ import trio.testing
 
 from daemon.settings import Limits
 from plugins.stomp.codec import Frame, encode
+from plugins.stomp.destinations import parse_destination
+from plugins.stomp.subscription import Subscription
 from routing.errors import Refusal
 from tests.support.site import BrokerSite
 from tests.support.smqp_peer import connected, frame
@@ -378,6 +381,38 @@ async def test_of_a_guaranteed_message_that_was_set_aside_nobody_is_told_that_it
     await worker.send("ACK", {"id": message.headers["ack"], "receipt": "r"})
     error = await worker.refused(Refusal.LOCK_LOST)
     assert error.body == b"ACK: the site has given the message up meanwhile, as its hop log tells\n"
+
+
+async def test_in_mode_client_an_ack_covers_what_was_lost_before_it_in_whatever_order_that_was(
+    publisher: StompClient, worker: StompClient, site: BrokerSite
+) -> None:
+    await worker.subscribe("/queue/work", ack="client")
+    await work(publisher, 6)
+    came = await receive(worker, 6)
+    async with connected(site, "bob/desk") as operator:
+        for lost in (came[4], came[2], came[0]):
+            await operator.send(frame(f"REMOVE work {lost.headers['smuid']}"))
+            assert (await operator.line())[0] == "OK REMOVE"
+    await trio.testing.wait_all_tasks_blocked()
+    await worker.send("ACK", {"id": came[1].headers["ack"]})  # did not ask
+    await worker.ask("ACK", {"id": came[1].headers["ack"]})
+    await worker.send("ACK", {"id": came[3].headers["ack"], "receipt": "late"})
+    await worker.refused(Refusal.LOCK_LOST)
+
+
+def test_in_mode_client_an_ack_costs_no_more_where_much_was_lost_that_it_does_not_cover() -> None:
+    def cost_s(lost: int) -> float:
+        destination = parse_destination("/queue/work")
+        subscription = Subscription("0", destination, destination.targets, "client")
+        for number in range(2, 2 + lost):
+            subscription.held[number] = None
+            subscription.lose(number)
+        began = time.thread_time()
+        for _ in range(100):
+            subscription.settled(1)
+        return time.thread_time() - began
+
+    assert min(cost_s(10_000) for _ in range(5)) < 10 * min(cost_s(0) for _ in range(5))
 
 
 class TestLostBeyondMemory:
