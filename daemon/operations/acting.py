@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import aclosing
 from itertools import islice
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from daemon.operating.accounts import CONFLICT
 from daemon.operating.messages import REFUSED_MAX, REPLAYED_MAX, Replayed
 from daemon.operating.operations import Actor
 from daemon.operations.messages import is_of_this_server
-from daemon.system.stepping import sums_in_steps
+from daemon.system.stepping import in_steps, sums_in_steps
 from daemon.terminal.figures import counted
 from routing.errors import Refusal
 from routing.frames import encode_head
@@ -141,13 +142,24 @@ class TopicActions:
 
     async def _dead_letter(self, dead_topic: str, smuid: str) -> HeldMessage:
         """Raises Refusal (not-found)."""
-        parts = parse_smuid(smuid)
-        before = own_id(parts) - 1  # if it is this server's own
-        for held in await self._broker.browse(dead_topic, before, 1):
-            if held.smuid == smuid:
-                return held
+        before = await self._id_of(dead_topic, smuid) - 1
+        async with aclosing(self._broker.browse_every(dead_topic, before, 1, 1)) as pages:
+            found = [held async for page in pages for held in page]
+        if found and found[0].smuid == smuid:
+            return found[0]
         topic = dead_topic.removeprefix(DEAD_LETTER_PREFIX)
         raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not among the dead letters of {topic}")
+
+    async def _id_of(self, topic: str, smuid: str) -> int:
+        """The id that a message has here; 0 where it is not held. One that came from a peer has another."""
+        view, server = self._door.view, self._door.server
+        own = view.entry(own_id(parse_smuid(smuid)))
+        if own is not None and own.smuid(server) == smuid:
+            return own.id
+        found = view.found_topic(topic)
+        every = in_steps(() if found is None else view.scattered(found))
+        ids = [entry.id async for some in every for entry in some if entry.smuid(server) == smuid]
+        return max(ids, default=0)
 
     async def _replay_page(self, dead_topic: str, page: list[HeldMessage]) -> dict[str, str]:
         """Replay some; by Smuid, why one stays."""

@@ -20,6 +20,7 @@ from routing.message import Message, Section
 from routing.quotas import Quotas
 from routing.rights import Rights, RightsTable
 from tests.support.broker import SessionClient, VirtualSite, virtual_site
+from tests.support.federated import PAIR, sites
 
 CAL = Actor(name="cal", via="web", remote="192.0.2.9:1")
 
@@ -304,6 +305,47 @@ async def test_one_dead_letter_is_dropped(tmp_path: Path) -> None:
             await operations.replay("work", CAL, smuid=first.message.smuid)
         with pytest.raises(Refusal, match="is not among the dead letters of work"):
             await operations.remove_message("dead.work", first.message.smuid, CAL)
+
+
+@pytest.mark.parametrize("mode", ["ONE", "ALL"])
+async def test_what_a_client_of_another_site_published_among_dead_letters_is_told_apart_and_dropped(
+    tmp_path: Path, mode: str
+) -> None:
+    async with sites(tmp_path, PAIR) as federation:
+        alpha, beta = await federation.start("alpha", "beta")
+        reader = await beta.client("reader")
+        await reader.subscribe("dead.work", durable=True)
+        await reader.publish("work", "so that the ids are others there", delivery="ONE")
+        await alpha.wanted(mode, "dead.work")
+        publisher = await alpha.client("publisher")
+        smuids = [await publisher.publish("dead.work", text, delivery=mode, depth=1) for text in ("1", "2")]
+        assert [await reader.get() for _ in range(2)] == ["1", "2"]
+        reader.session.close()
+
+        operations = SiteOperations(beta.broker)
+        letters = await operations.dead_letters("work", count=20)
+        assert [letter.message.smuid for letter in letters] == smuids
+        replayed = await operations.replay("work", CAL, smuid=smuids[1])
+        assert replayed.refused == {smuids[1]: "it was published there by a client, and came from nowhere"}
+        await operations.remove_message("dead.work", smuids[1], CAL)
+        [left] = await operations.dead_letters("work", count=20)
+        assert left.message.smuid == smuids[0]
+        for smuid in (smuids[1], smuids[0].replace("alpha", "gamma")):
+            with pytest.raises(Refusal, match=f"{smuid} is not among the dead letters of work"):
+                await operations.remove_message("dead.work", smuid, CAL)
+
+
+async def test_what_a_client_published_among_dead_letters_for_all_who_were_there_is_dropped(
+    tmp_path: Path,
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        await site.login("bob").subscribe("dead.work", credit=0)
+        smuid = await site.login("ada").publish("dead.work", delivery="ALL")
+        [letter] = await operations.dead_letters("work", count=20)
+        assert letter.message.smuid == smuid
+        await operations.remove_message("dead.work", smuid, CAL)
+        assert await operations.dead_letters("work", count=20) == []
 
 
 async def test_a_session_is_closed_and_its_client_told(
