@@ -1,6 +1,5 @@
 """Ack modes, prefetch, redelivery and fair shares."""
 
-import time
 from typing import Any
 
 import pytest
@@ -8,8 +7,6 @@ import trio.testing
 
 from daemon.settings import Limits
 from plugins.stomp.codec import Frame, encode
-from plugins.stomp.destinations import parse_destination
-from plugins.stomp.subscription import Subscription
 from routing.errors import Refusal
 from tests.support.site import BrokerSite
 from tests.support.smqp_peer import connected, frame
@@ -398,21 +395,6 @@ async def test_in_mode_client_an_ack_covers_what_was_lost_before_it_in_whatever_
     await worker.ask("ACK", {"id": came[1].headers["ack"]})
     await worker.send("ACK", {"id": came[3].headers["ack"], "receipt": "late"})
     await worker.refused(Refusal.LOCK_LOST)
-
-
-def test_in_mode_client_an_ack_costs_no_more_where_much_was_lost_that_it_does_not_cover() -> None:
-    def cost_s(lost: int) -> float:
-        destination = parse_destination("/queue/work")
-        subscription = Subscription("0", destination, destination.targets, "client")
-        for number in range(2, 2 + lost):
-            subscription.held[number] = None
-            subscription.lose(number)
-        began = time.thread_time()
-        for _ in range(100):
-            subscription.settled(1)
-        return time.thread_time() - began
-
-    assert min(cost_s(10_000) for _ in range(5)) < 10 * min(cost_s(0) for _ in range(5))
 
 
 class TestLostBeyondMemory:
