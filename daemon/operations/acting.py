@@ -76,7 +76,7 @@ class TopicActions:
         """See `daemon.operating.operations.Operations`."""
         check_topic(topic)
         parse_smuid(smuid)
-        if topic.startswith(DEAD_LETTER_PREFIX):  # those go nowhere else, where they could still be
+        if topic.startswith(DEAD_LETTER_PREFIX):  # only what is still among those of this site
             await self._dead_letter(topic, smuid)
         await self._ask(lambda consumer, request: self._door.remove(consumer, topic, smuid, request))
         _log.info("removed %s from %s: by %s", smuid, topic, by)
@@ -142,11 +142,11 @@ class TopicActions:
 
     async def _dead_letter(self, dead_topic: str, smuid: str) -> HeldMessage:
         """Raises Refusal (not-found)."""
-        before = await self._id_of(dead_topic, smuid) - 1
-        async with aclosing(self._broker.browse_every(dead_topic, before, 1, 1)) as pages:
-            found = [held async for page in pages for held in page]
-        if found and found[0].smuid == smuid:
-            return found[0]
+        if id := await self._id_of(dead_topic, smuid):
+            async with aclosing(self._broker.browse_every(dead_topic, id - 1, 1, 1)) as pages:
+                found = [held async for page in pages for held in page]
+            if found and found[0].smuid == smuid:
+                return found[0]
         topic = dead_topic.removeprefix(DEAD_LETTER_PREFIX)
         raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not among the dead letters of {topic}")
 
