@@ -7,10 +7,12 @@ without settings, come and go with what is published to them.
 import uuid
 from xml.etree.ElementTree import Element, SubElement
 
+import msgspec
+
 from daemon.frontend import Session
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.data_forms import NODE_CONFIG, result_form, submitted
-from plugins.xmpp.forms.node_record import FRONT_END, NodeRecord, record_of, written
+from plugins.xmpp.forms.node_record import FRONT_END, NodeRecord, record_of
 from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import bare_of
@@ -20,8 +22,8 @@ from plugins.xmpp.requests.request import AskingClient, Request, ServicePort
 from plugins.xmpp.wire.namespaces import PUBSUB, PUBSUB_OWNER
 
 
-def begin(session: Session, node: str, old: NodeSettings | None, new: NodeSettings) -> None:
-    """Give a topic its settings; what is kept of it besides is stored with them, by the call that follows."""
+def _set(session: Session, node: str, old: NodeSettings | None, new: NodeSettings) -> None:
+    """Give a topic its settings; what else an owner has chosen is kept with it by the same change."""
     if old is None or new.mode != old.mode:
         session.set_delivery(node, new.mode)
     if new.timeout_s != (old.timeout_s if old is not None else None):
@@ -47,8 +49,7 @@ async def create(request: Request) -> None:
             raise StanzaError("bad-request", "modify", "the configuration of another node")
         settings, refused = settings.created(submitted(configure_element, NODE_CONFIG) or {})
     record = records.begun(settings.options, request.client.jid)
-    begin(session, node, None, settings)
-    await request.client.ask(session.annotate, node, written(record))
+    await records.change(request.client, node, lambda _: record, lambda: _set(session, node, None, settings))
     answer = Element(f"{{{PUBSUB}}}pubsub")
     SubElement(answer, f"{{{PUBSUB}}}create", {"node": node})
     if refused:
@@ -91,13 +92,17 @@ async def configure(request: Request) -> None:
     node, _, old = known(request)
     values = submitted(request.action, NODE_CONFIG)
     if values is not None:
-        new = old.changed(values)
-        begin(request.client.session, node, old, new)
-        await records.set_options(request.client, node, new.options)
+        session, new = request.client.session, old.changed(values)
+
+        def edit(record: NodeRecord) -> NodeRecord:
+            # of one that could not be read, nothing but what is chosen is left
+            return msgspec.structs.replace(record, options=new.options)
+
+        await records.change(request.client, node, edit, lambda: _set(session, node, old, new))
         if new.is_queue is not old.is_queue:
             await _end_unserved(request, node, queue=new.is_queue)
         items_max = new.options.max_items
-        if items_max != old.options.max_items and request.client.session.allows("remove", node):
+        if items_max != old.options.max_items and session.allows("remove", node):
             await publishing.keep_newest(request.service, request.client, node, items_max)
         if new.options.access_model != old.options.access_model:
             await end_unlisted(request, node)

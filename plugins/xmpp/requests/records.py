@@ -4,8 +4,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
-import msgspec
-
 from daemon.frontend import Session
 from plugins.xmpp.delivery.calls import Reply
 from plugins.xmpp.forms.node_options import NodeOptions
@@ -51,8 +49,3 @@ async def change(
             raise
     await reply.wait()
     return new
-
-
-async def set_options(client: AskingClient, node: str, options: NodeOptions) -> NodeRecord:
-    """Keep what an owner has chosen; of a record that could not be read, nothing but that is left."""
-    return await change(client, node, lambda kept: msgspec.structs.replace(kept, options=options))

@@ -3,10 +3,12 @@
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 
 from daemon.frontend import Identity
+from plugins.xmpp.forms.node_record import ListedAffiliation, read_record, written
 from routing.message import Message
 from tests.support.patience import PATIENCE_S
 from tests.support.xmpp import XmppClient, xmpp_site
@@ -87,6 +89,25 @@ async def test_what_cannot_be_chosen_changes_nothing(tmp_path: Path, field: str,
         assert error_of(answer) == ("modify", "not-acceptable")
         answer = await client.iq("get", pubsub("<configure node='news'/>", "#owner"))
         assert fields(next(answer.iter("{jabber:x:data}x")))["pubsub#title"] == "News"
+
+
+async def test_what_there_is_no_room_to_keep_changes_nothing(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, service, _):
+        owner, reader = ada(server), server.client("worker@shakespeare.lit/1")
+        await create(owner, "news", **PLAIN)
+        await reader.iq("set", subscribe(reader.jid, None, "news"))
+        session = service.clients[owner.jid].session
+        members: dict[str, ListedAffiliation] = {
+            f"{number:0>120}@shakespeare.lit": "member" for number in range(425)
+        }
+        kept = read_record(session.annotation("news"))
+        session.annotate("news", written(msgspec.structs.replace(kept, affiliations=members)))
+        chosen = {f"{{{SMQP}}}queueing": "1", "pubsub#description": "x" * 4_000}
+        assert error_of(await configure(owner, "news", **chosen)) == ("wait", "resource-constraint")
+        answer = await owner.iq("get", pubsub("<configure node='news'/>", "#owner"))
+        assert fields(next(answer.iter("{jabber:x:data}x")))[f"{{{SMQP}}}queueing"] == "0"
+        await put(owner, "news", "item")
+        assert (await notified(reader)).get("id") == "item"
 
 
 async def test_a_node_without_settings_of_its_own_is_remembered(tmp_path: Path) -> None:

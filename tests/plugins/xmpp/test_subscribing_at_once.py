@@ -16,7 +16,7 @@ from plugins.xmpp.known.registry import NodeSubscription
 from plugins.xmpp.requests import beginning
 from tests.support.patience import until
 from tests.support.site import running_site
-from tests.support.xmpp import COMPONENT_NAME, XmppClient, xmpp_site
+from tests.support.xmpp import COMPONENT_NAME, XmppClient, XmppServer, xmpp_site
 from tests.support.xmpp_collections import KEPT, PLAIN, READERS, reader, with_options
 from tests.support.xmpp_pubsub import (
     INFO,
@@ -26,6 +26,8 @@ from tests.support.xmpp_pubsub import (
     configure,
     create,
     error_of,
+    fields,
+    form,
     notified,
     pubsub,
     put,
@@ -260,19 +262,24 @@ async def states(client: XmppClient) -> list[str | None]:
     return [each.get("subscription") for each in answer.iter(f"{{{PUBSUB}}}subscription")]
 
 
+async def too_much(server: XmppServer, client: XmppClient, request: str) -> Element:
+    """What is answered to a request that comes while one may wait, and an item waits for the disk."""
+    item = pubsub(f"<publish node='{NODE}'><item id='before'/></publish>")
+    address = f"type='set' from='{client.jid}' to='{COMPONENT_NAME}'"
+    await server.to_component(f"<iq id='p' {address}>{item}</iq><iq id='r' {address}>{request}</iq>")
+    assert (await client.answer("p")).get("type") == "result"
+    answer: Element = await client.answer("r")
+    return answer
+
+
 async def test_an_owner_with_too_much_to_ask_lets_nobody_in(tmp_path: Path) -> None:
     limits = Limits(unanswered_per_session_max=1)
     async with xmpp_site(tmp_path, rules=READERS, limits=limits) as (server, service, site):
         owner, one = ada(server), reader(server)
         await create(owner, NODE, **{"pubsub#access_model": "authorize"})
         await one.iq("set", subscribe(one.jid, "5", NODE))
-        item = pubsub(f"<publish node='{NODE}'><item id='i'/></publish>")
-        address = f"type='set' from='{owner.jid}' to='{COMPONENT_NAME}'"
-        await server.to_component(
-            f"<iq id='p' {address}>{item}</iq><iq id='s' {address}>{decided(one.jid, 'subscribed')}</iq>"
-        )
-        assert (await owner.answer("p")).get("type") == "result"
-        assert error_of(await owner.answer("s")) == ("wait", "policy-violation")
+        answer = await too_much(server, owner, decided(one.jid, "subscribed"))
+        assert error_of(answer) == ("wait", "policy-violation")
         assert service.registry.of_node(NODE) == []
         assert site.durable_subscriptions("xmpp/") == []
         assert await states(one) == ["pending"]
@@ -286,16 +293,39 @@ async def test_a_worker_with_too_much_to_ask_that_cannot_leave_goes_on(tmp_path:
         await worker.iq("set", subscribe(worker.jid, "5", NODE))
         await put(ada(server), NODE, "one")
         assert (await notified(worker)).get("id") == "one"
-        item = pubsub(f"<publish node='{NODE}'><item id='two'/></publish>")
         leave = pubsub(f"<unsubscribe node='{NODE}' jid='{worker.jid}'/>")
-        address = f"type='set' from='{worker.jid}' to='{COMPONENT_NAME}'"
-        await server.to_component(f"<iq id='p' {address}>{item}</iq><iq id='u' {address}>{leave}</iq>")
-        assert (await worker.answer("p")).get("type") == "result"
-        assert error_of(await worker.answer("u")) == ("wait", "policy-violation")
+        assert error_of(await too_much(server, worker, leave)) == ("wait", "policy-violation")
         assert await states(worker) == ["subscribed"]
-        assert (await notified(worker)).get("id") == "two"
+        assert (await notified(worker)).get("id") == "before"
         assert (await worker.iq("set", leave)).get("type") == "result"
         assert await states(worker) == []
+
+
+async def test_a_configuration_for_which_the_owner_has_too_much_to_ask_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    async with xmpp_site(tmp_path, limits=Limits(unanswered_per_session_max=1)) as (server, _, _):
+        owner, client = ada(server), server.client(f"{WORKER}/desk")
+        await create(owner, NODE, **PLAIN)
+        await client.iq("set", subscribe(client.jid, None, NODE))
+        queueing = form("node_config", **{f"{{{SMQP}}}queueing": "1"})
+        text = pubsub(f"<configure node='{NODE}'>{queueing}</configure>", "#owner")
+        assert error_of(await too_much(server, owner, text)) == ("wait", "policy-violation")
+        answer = await owner.iq("get", pubsub(f"<configure node='{NODE}'/>", "#owner"))
+        assert fields(next(answer.iter("{jabber:x:data}x")))[f"{{{SMQP}}}queueing"] == "0"
+        await put(owner, NODE, "after")
+        assert [(await notified(client)).get("id") for _ in range(2)] == ["before", "after"]
+        assert (await owner.iq("set", text)).get("type") == "result"
+        assert within(await client.receive(), "e:event/e:subscription").get("subscription") == "none"
+
+
+async def test_a_node_that_its_owner_has_too_much_to_ask_to_create_can_be_created_then(
+    tmp_path: Path,
+) -> None:
+    async with xmpp_site(tmp_path, limits=Limits(unanswered_per_session_max=1)) as (server, _, _):
+        owner, text = ada(server), pubsub("<create node='news'/>")
+        assert error_of(await too_much(server, owner, text)) == ("wait", "policy-violation")
+        assert (await owner.iq("set", text)).get("type") == "result"
 
 
 async def test_who_is_not_let_in_gets_nothing_more(tmp_path: Path) -> None:
