@@ -138,18 +138,24 @@ async def default_configuration(request: Request) -> None:
 async def delete(request: Request) -> None:
     """Delete the node, its items and all subscriptions to it."""
     node, record, _ = known(request)
-    told = request.service.registry.of_node(node)
-    for subscription in told:
-        if (subscriber := request.service.clients.get(subscription.jid)) is not None:
-            subscriber.leave(subscription)
-        request.service.registry.remove(subscription)
-    for jid in record.requests:
-        request.service.registry.remove_pending(jid, node)
-    # a large node takes a while; its subscribers get nothing of it any more
-    await request.client.ask(request.client.session.delete_topic, node)
+    service, session = request.service, request.client.session
+    told = service.registry.of_node(node)
+
+    def end(request: int) -> None:
+        session.commit([])  # refused where the node could not be deleted: then all stays as it is
+        # a large node takes a while; its subscribers get nothing of it any more
+        for subscription in told:
+            if (subscriber := service.clients.get(subscription.jid)) is not None:
+                subscriber.leave(subscription)
+            service.registry.remove(subscription)
+        for jid in record.requests:
+            service.registry.remove_pending(jid, node)
+        session.delete_topic(node, request)
+
+    await request.client.ask(end)
     await request.answer()
     if record.options.notify_delete:
-        await _tell(request.service, told, notifications.about_node("delete", node))
+        await _tell(service, told, notifications.about_node("delete", node))
 
 
 async def purge(request: Request) -> None:

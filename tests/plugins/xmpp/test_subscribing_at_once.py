@@ -6,6 +6,7 @@ from xml.etree.ElementTree import Element
 import msgspec
 import pytest
 
+from daemon.broker import broker
 from daemon.frontend import Identity
 from daemon.hops.reader import HopLogReader
 from daemon.settings import Limits
@@ -317,6 +318,41 @@ async def test_a_configuration_for_which_the_owner_has_too_much_to_ask_changes_n
         assert [(await notified(client)).get("id") for _ in range(2)] == ["before", "after"]
         assert (await owner.iq("set", text)).get("type") == "result"
         assert within(await client.receive(), "e:event/e:subscription").get("subscription") == "none"
+
+
+async def test_a_node_that_its_owner_has_too_much_to_ask_to_delete_goes_on(tmp_path: Path) -> None:
+    limits = Limits(unanswered_per_session_max=1)
+    async with xmpp_site(tmp_path, rules=READERS, limits=limits) as (server, _, site):
+        owner, client, one = ada(server), server.client(f"{WORKER}/desk"), reader(server)
+        await create(owner, NODE, **PLAIN)
+        await client.iq("set", subscribe(client.jid, None, NODE))
+        await configure(owner, NODE, **{"pubsub#access_model": "authorize"})
+        await one.iq("set", subscribe(one.jid, None, NODE))
+        text = pubsub(f"<delete node='{NODE}'/>", "#owner")
+        assert error_of(await too_much(server, owner, text)) == ("wait", "policy-violation")
+        assert (await states(client), await states(one)) == (["subscribed"], ["pending"])
+        await put(owner, NODE, "after")
+        assert [(await notified(client)).get("id") for _ in range(2)] == ["before", "after"]
+        assert (await owner.iq("set", text)).get("type") == "result"
+        assert within(await client.receive(), "e:event/e:delete").get("node") == NODE
+        assert (await states(client), await states(one)) == ([], [])
+        assert site.durable_subscriptions("xmpp/") == []
+
+
+async def test_a_node_that_cannot_be_deleted_as_the_disk_cannot_be_written_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        owner, client = ada(server), server.client(f"{WORKER}/desk")
+        await create(owner, NODE, **PLAIN)
+        await client.iq("set", subscribe(client.jid, None, NODE))
+        with monkeypatch.context() as full:
+            full.setattr(broker, "BACKLOG_MAX", 0)
+            answer = await owner.iq("set", pubsub(f"<delete node='{NODE}'/>", "#owner"))
+            assert error_of(answer) == ("wait", "internal-server-error")
+        assert await states(client) == ["subscribed"]
+        await put(owner, NODE, "item")
+        assert (await notified(client)).get("id") == "item"
 
 
 async def test_a_node_that_its_owner_has_too_much_to_ask_to_create_can_be_created_then(
