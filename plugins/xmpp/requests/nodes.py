@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 import msgspec
 
-from daemon.frontend import Session
+from daemon.frontend import Accepts, Session
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.data_forms import NODE_CONFIG, result_form, submitted
 from plugins.xmpp.forms.node_record import FRONT_END, NodeRecord, record_of
@@ -89,18 +89,23 @@ async def configuration(request: Request) -> None:
 
 async def configure(request: Request) -> None:
     """Carry out a filled-in form; what is not in it stays as it was."""
-    node, _, old = known(request)
+    node, kept, old = known(request)
     values = submitted(request.action, NODE_CONFIG)
     if values is not None:
         session, new = request.client.session, old.changed(values)
+        unserved = _unserved(old, new)
+        # of a record that could not be read, nothing but what is chosen is left
+        requests = {jid: waits for jid, waits in kept.requests.items() if waits.accepts != unserved}
+        record = msgspec.structs.replace(kept, options=new.options, requests=requests)
+        dropped = kept.requests.keys() - requests.keys()
 
-        def edit(record: NodeRecord) -> NodeRecord:
-            # of one that could not be read, nothing but what is chosen is left
-            return msgspec.structs.replace(record, options=new.options)
+        def go_along() -> None:
+            _set(session, node, old, new)
+            for jid in dropped:
+                request.service.registry.remove_pending(jid, node)
 
-        await records.change(request.client, node, edit, lambda: _set(session, node, old, new))
-        if new.is_queue is not old.is_queue:
-            await _end_unserved(request, node, queue=new.is_queue)
+        await records.change(request.client, node, lambda _: record, go_along)
+        await _end_unserved(request, node, unserved, sorted(dropped))
         items_max = new.options.max_items
         if items_max != old.options.max_items and session.allows("remove", node):
             await publishing.keep_newest(request.service, request.client, node, items_max)
@@ -120,11 +125,22 @@ async def end_unlisted(request: Request, node: str) -> None:
             await request.service.clients.of(subscription.jid).end(subscription)
 
 
-async def _end_unserved(request: Request, node: str, *, queue: bool) -> None:
-    """Whoever takes only what the node gives no longer is told to subscribe anew, rather than nothing."""
-    silent = "ALL" if queue else "ONE"
+def _unserved(old: NodeSettings, new: NodeSettings) -> Accepts | None:
+    """What somebody takes who gets nothing any more, as the node is another than it was; None for nobody."""
+    if new.is_queue is old.is_queue:
+        return None
+    return "ALL" if new.is_queue else "ONE"
+
+
+async def _end_unserved(request: Request, node: str, unserved: Accepts | None, waited: list[str]) -> None:
+    """Whoever takes only what the node gives no longer is told to subscribe anew, rather than nothing.
+
+    `waited`: those who had asked for that, and wait for an owner no longer.
+    """
+    for jid in waited:
+        await request.service.notify(jid, notifications.unsubscribed(node, jid))
     for subscription in request.service.registry.of_node(node):
-        if subscription.accepts == silent:
+        if subscription.accepts == unserved:
             await request.service.clients.of(subscription.jid).end(subscription)
 
 

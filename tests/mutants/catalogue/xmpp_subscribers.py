@@ -127,8 +127,8 @@ MUTATIONS = [
     Mutation(
         name="a node that becomes a queue leaves its subscribers silent",
         file="plugins/xmpp/requests/nodes.py",
-        old="            await _end_unserved(request, node, queue=new.is_queue)",
-        new="            pass",
+        old="        await _end_unserved(request, node, unserved, sorted(dropped))\n",
+        new="",
         tests=(
             f"{_XMPP}/test_pubsub.py::test_who_would_get_nothing_any_more_is_told_that_its_subscription_has_ended",
         ),

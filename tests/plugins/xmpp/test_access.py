@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.patience import until
 from tests.support.xmpp import XmppClient, xmpp_site
-from tests.support.xmpp_collections import READERS, reader
+from tests.support.xmpp_collections import READERS, reader, with_options
 from tests.support.xmpp_pubsub import (
     ADA,
     INFO,
@@ -18,6 +18,7 @@ from tests.support.xmpp_pubsub import (
     PUBSUB,
     SMQP,
     ada,
+    configure,
     create,
     error_of,
     fields,
@@ -29,6 +30,7 @@ from tests.support.xmpp_pubsub import (
     within,
 )
 
+FIVE = {"pubsub#queue_requests": "5"}
 PLAIN = {f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"}
 NODE = "news.open"
 COMMANDS = "http://jabber.org/protocol/commands"
@@ -438,3 +440,27 @@ async def test_nobody_waits_for_the_owners_of_a_node_that_is_deleted(tmp_path: P
         text = pubsub(f"<delete node='{NODE}'/>", "#owner")
         assert (await owner.iq("set", text)).get("type") == "result"
         assert service.registry.pending() == []
+
+
+@pytest.mark.parametrize(("before", "now"), [("1", "0"), ("0", "1")])
+async def test_who_waits_for_what_a_node_gives_no_longer_is_told_to_ask_anew(
+    tmp_path: Path, before: str, now: str
+) -> None:
+    """XEP-0060 8.2, 8.6."""
+    async with xmpp_site(tmp_path, rules=READERS) as (server, service, _):
+        owner, one, both = ada(server), reader(server), reader(server, 2)
+        queueing = f"{{{SMQP}}}queueing"
+        await create(owner, NODE, **{queueing: before, "pubsub#access_model": "authorize"})
+        await one.iq("set", subscribe(one.jid, "5" if before == "1" else None, NODE))
+        await both.iq("set", with_options(both.jid, NODE, **{f"{{{SMQP}}}accepts": "BOTH", **FIVE}))
+        assert (await configure(owner, NODE, **{"pubsub#title": "News"})).get("type") == "result"
+        assert await states(one) == ["pending"]
+        assert (await configure(owner, NODE, **{queueing: now})).get("type") == "result"
+        assert within(await one.receive(), "e:event/e:subscription").get("subscription") == "none"
+        assert (await states(one), await states(both)) == ([], ["pending"])
+        assert service.registry.waiting(bare(one), NODE) == set()
+        assert error_of(await let_in(owner, one.jid)) == ("modify", "not-acceptable")
+        await one.iq("set", subscribe(one.jid, "5" if now == "1" else None, NODE))
+        for each in (one, both):
+            assert (await let_in(owner, each.jid)).get("type") == "result"
+            assert await states(each) == ["subscribed"]
