@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from daemon.frontend import Right, Site, TopicOrder, link_remarks
+from daemon.frontend import BrowsedMessage, Right, Site, TopicOrder, link_remarks
 from plugins.web.drawing import draw
 from plugins.web.live import Live, texts
 from plugins.web.login import Logins, NotAllowed, NotLoggedIn, WebUser
@@ -167,23 +167,28 @@ class Pages:
             name=name,
             messages=found,
             after=after,
-            more=len(found) == MESSAGES_ON_A_PAGE,
+            more=await self._has_more(name, found),
             may_read=self.may_read(request.state.user, name),
         )
+
+    async def _has_more(self, topic: str, found: Sequence[BrowsedMessage]) -> bool:
+        """Whether something follows: a page also ends early, after messages with very many headers."""
+        return bool(found and await self.site.operations.browse(topic, after=found[-1].id, count=1))
 
     async def dead_letters(self, request: Any) -> Any:
         """The page of what nobody could take of a topic, and why."""
         name, after = request.query_params.get("name", ""), whole(request.query_params, "after")
         found = await self.site.operations.dead_letters(name, after=after, count=MESSAGES_ON_A_PAGE)
+        dead_topic = dead_letter_topic(name)
         return self.show(
             request,
             "dead_letters.html",
             f"Dead letters of {name}",
             name=name,
             letters=found,
-            dead_topic=dead_letter_topic(name),
+            dead_topic=dead_topic,
             after=after,
-            more=len(found) == MESSAGES_ON_A_PAGE,
+            more=await self._has_more(dead_topic, [letter.message for letter in found]),
             may_read=self.may_read(request.state.user, name),
         )
 

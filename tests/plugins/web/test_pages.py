@@ -14,7 +14,7 @@ from daemon.frontend import Browsed, Identity
 from daemon.settings import Limits
 from plugins.web.events import EventStream
 from plugins.web.live import STREAMS_MAX, Live
-from plugins.web.pages import SUBSCRIPTIONS_ON_A_PAGE
+from plugins.web.pages import MESSAGES_ON_A_PAGE, SUBSCRIPTIONS_ON_A_PAGE
 from plugins.web.render import body, hexdump, number, rate
 from routing.message import Message, Section
 from routing.quotas import Quotas
@@ -100,6 +100,32 @@ class TestTopics:
         page = await after(ada, await ada.do("/topic/remove", name="jobs", smuid=smuid, list="messages"))
         assert f"Removed {smuid}" in page
         assert "It holds none" in page
+
+    @pytest.mark.parametrize("are_dead", [False, True])
+    async def test_what_follows_a_page_is_offered_whether_or_not_it_is_full(
+        self, site: BrokerSite, ada: WebBrowser, are_dead: bool
+    ) -> None:
+        async def listed(count: int, sections: int) -> str:
+            """The page of a topic that holds so many messages, with so many large headers each."""
+            worker, topic = client(site, "bob"), f"jobs.{count}"
+            section, publisher = Section(f"text/plain;x={'x' * 60_000}", b""), client(site)
+            for _ in range(count):
+                request = publisher.request()
+                message = Message(delivery="ONE", sections=(section,) * sections)
+                publisher.session.publish(topic, message, request)
+                await publisher.answer(request)
+            if are_dead:
+                await worker.subscribe(topic, credit=count)
+                numbers = [each.number for each in await worker.delivered(count)]
+                worker.session.give_back(numbers, "cannot parse it", outcome="rejected", request=99)
+                await worker.answer(99)
+            path = "dead-letters" if are_dead else "messages"
+            return (await ada.get(f"/topic/{path}?name={topic}")).text
+
+        assert "Later ones" in await listed(3, 40)
+        assert "Later ones" not in await listed(1, 40)
+        assert "Later ones" in await listed(MESSAGES_ON_A_PAGE + 1, 0)
+        assert "Later ones" not in await listed(MESSAGES_ON_A_PAGE, 0)
 
     @pytest.mark.parametrize(
         ("fields", "said"),
