@@ -57,8 +57,9 @@ async def ask(request: Request, subscription: NodeSubscription, written: str) ->
             raise StanzaError("resource-constraint", "wait", f"{REQUESTS_MAX} wait for the owners of {node}")
         return msgspec.structs.replace(record, requests=requests)
 
-    record = await records.change(request.client, node, edit)
-    service.registry.add_pending(written, node)
+    record = await records.change(
+        request.client, node, edit, lambda: service.registry.add_pending(written, node)
+    )
     answer = Element(f"{{{PUBSUB}}}pubsub")
     attributes = {"node": node, "jid": written, "subid": subscription.subid, "subscription": "pending"}
     SubElement(answer, f"{{{PUBSUB}}}subscription", attributes)
@@ -113,12 +114,12 @@ async def settle(request: Request, node: str, jid: str, *, allow: bool) -> None:
             _check_may_be_let(request, node, jid, new)
         return new
 
-    def begin() -> None:
+    def go_along() -> None:
         if allow:
             beginning.begin(service, subscription, jid, reply.done)
+        service.registry.remove_pending(jid, node)
 
-    await records.change(request.client, node, edit, begin)
-    service.registry.remove_pending(jid, node)
+    await records.change(request.client, node, edit, go_along)
     if allow:
         await reply.wait()
     if not ended:  # else it has been told
@@ -151,8 +152,8 @@ async def take_back(request: Request, node: str, jid: str) -> bool:
 
     if jid not in records.record(request.client.session, node).requests:
         return False
-    await records.change(request.client, node, edit)
-    request.service.registry.remove_pending(jid, node)
+    registry = request.service.registry
+    await records.change(request.client, node, edit, lambda: registry.remove_pending(jid, node))
     return True
 
 

@@ -238,6 +238,23 @@ async def test_who_has_to_ask_meanwhile_asks(tmp_path: Path) -> None:
         assert service.registry.of_node(NODE) == []
 
 
+async def test_nobody_waits_for_the_owners_of_a_node_that_is_deleted_as_it_asks(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS) as (server, service, _):
+        owner, one = ada(server), reader(server)
+        for number in range(6):  # whichever of the two comes first
+            node = f"{number}.open"
+            await create(owner, node, **PLAIN, **{"pubsub#access_model": "authorize"})
+            asks = with_options(one.jid, node, **{QOS: "none"})
+            delete = pubsub(f"<delete node='{node}'/>", "#owner")
+            await server.to_component(
+                f"<iq id='s' type='set' from='{one.jid}' to='{COMPONENT_NAME}'>{asks}</iq>"
+                f"<iq id='d' type='set' from='{owner.jid}' to='{COMPONENT_NAME}'>{delete}</iq>"
+            )
+            await one.answer("s")
+            assert (await owner.answer("d")).get("type") == "result"
+        assert service.registry.pending() == []
+
+
 async def test_a_node_that_becomes_a_queue_meanwhile_has_no_subscriber_that_gets_nothing(
     tmp_path: Path,
 ) -> None:
