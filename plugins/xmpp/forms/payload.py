@@ -25,7 +25,7 @@ from xml.etree.ElementTree import Element
 
 from daemon.frontend import Limits
 from plugins.xmpp.forms.stanzas import StanzaError
-from plugins.xmpp.wire.namespaces import DELAY, SHIM, SMQP
+from plugins.xmpp.wire.namespaces import DELAY, SHIM, SMQP, XML, namespace_of
 from plugins.xmpp.wire.parser import ParserLimits, StreamBroken, parse_fragment
 from plugins.xmpp.wire.serializer import UnsendableError, escape_attribute, escape_text, serialize
 from routing.errors import HeaderRefusal, Refusal
@@ -154,7 +154,13 @@ def xml_section(element: Element) -> Section:
     """An element as content; what follows it is not part of it."""
     element.tail = None
     body = serialize(element, "").encode()
-    return Section(XML_TYPE, _WrittenXml(body) if element.tag[:1] == "{" and not _is_own(element) else body)
+    as_it_is = _names_its_namespace(element) and not _is_own(element)
+    return Section(XML_TYPE, _WrittenXml(body) if as_it_is else body)
+
+
+def _names_its_namespace(element: Element) -> bool:
+    """Whether it means the same anywhere; what is in one of XML's own takes the namespace around it."""
+    return namespace_of(element.tag) not in ("", XML)
 
 
 def _is_own(element: Element) -> bool:
@@ -277,5 +283,4 @@ def _as_xml(body: bytes, namespace: str) -> str | None:
         return None
     if text.encode() != body or _is_own(element):
         return None
-    # an element that names its namespace means the same anywhere
-    return text if element.tag[:1] == "{" else serialize(element, namespace)
+    return text if _names_its_namespace(element) else serialize(element, namespace)

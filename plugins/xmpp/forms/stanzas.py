@@ -8,7 +8,7 @@ from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
 from daemon.frontend import CONFLICT
-from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB_ERRORS, STANZA_ERRORS
+from plugins.xmpp.wire.namespaces import COMPONENT, PUBSUB_ERRORS, STANZA_ERRORS, local_name, namespace_of
 from plugins.xmpp.wire.serializer import escape_attribute, is_sendable
 from routing.errors import SUBSCRIPTIONS, Refusal
 
@@ -152,11 +152,11 @@ def error_element(error: StanzaError) -> Element:
 def condition_of(stanza: Element) -> tuple[str, str]:
     """The (condition, type) of an error stanza that came; both may be ""."""
     for child in stanza:
-        if child.tag.rpartition("}")[2] == "error":
+        if local_name(child.tag) == "error":
             for inner in child:
-                namespace, _, local = inner.tag[1:].partition("}")
-                if namespace == STANZA_ERRORS and local != "text":
-                    return local, child.get("type", "")
+                condition = local_name(inner.tag)
+                if namespace_of(inner.tag) == STANZA_ERRORS and condition != "text":
+                    return condition, child.get("type", "")
             return "", child.get("type", "")
     return "", ""
 

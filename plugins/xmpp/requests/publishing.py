@@ -27,7 +27,15 @@ from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import local_of
 from plugins.xmpp.requests import collections, records
 from plugins.xmpp.requests.request import AskingClient, Request, ServicePort, node_of
-from plugins.xmpp.wire.namespaces import ANNOTATIONS, CLIENT, COMPONENT, PUBSUB, SHIM, namespace_of
+from plugins.xmpp.wire.namespaces import (
+    ANNOTATIONS,
+    CLIENT,
+    COMPONENT,
+    PUBSUB,
+    SHIM,
+    local_name,
+    namespace_of,
+)
 from plugins.xmpp.wire.serializer import escape_attribute
 from routing.errors import Refusal
 from routing.message import INFINITE, Message, Section
@@ -302,9 +310,9 @@ def read_message(message: Element, to: str, limits: Limits) -> Publication | Non
     collections.check_leaf(topic, "publish")
     body, sections = "", []
     for child in message:
-        namespace, _, local = child.tag[1:].partition("}")
+        namespace = namespace_of(child.tag)
         if namespace in _OF_STANZAS:
-            body = child.text or "" if local == "body" else body
+            body = child.text or "" if local_name(child.tag) == "body" else body
         elif namespace not in ANNOTATIONS:
             sections.append(xml_section(child))
     if body:

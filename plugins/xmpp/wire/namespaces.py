@@ -57,4 +57,4 @@ def local_name(tag: str) -> str:
 
 def namespace_of(tag: str) -> str:
     """The namespace alone; "" for none."""
-    return tag[1:].partition("}")[0] if tag[:1] == "{" else ""
+    return tag[1:].rpartition("}")[0]

@@ -29,6 +29,9 @@ FEED_BYTES: Final = 65_536
 PARSER_BYTES_MAX: Final = 2**20
 """Read by one parser before the next stanza goes to a new one: the names in it can take 22 times as much."""
 
+_SEPARATOR: Final = "\x01"
+"""Between namespace and name. Expat refuses namespaces that hold it, and no document can hold this one."""
+
 _START_TAG: Final = re.compile(rb"""(?:"[^"]*"|'[^']*'|[^"'>])*>""")
 
 _HEAD: Final = ("from", "to", "id", "type")
@@ -107,7 +110,7 @@ class StreamParser:
 
     def _begin(self) -> None:
         """Let a new parser go on behind the header, if there was one."""
-        parser = self._parser = expat.ParserCreate("UTF-8", namespace_separator=" ")
+        parser = self._parser = expat.ParserCreate("UTF-8", namespace_separator=_SEPARATOR)
         parser.buffer_text = True
         if hasattr(parser, "SetReparseDeferralEnabled"):
             # else a stanza could wait in the parser for bytes that come much later
@@ -157,8 +160,8 @@ class StreamParser:
     def _name(self, expat_name: str) -> str:
         name = self._names.get(expat_name)
         if name is None:
-            namespace, space, local = expat_name.rpartition(" ")
-            name = f"{{{namespace}}}{local}" if space else local
+            namespace, separator, local = expat_name.rpartition(_SEPARATOR)
+            name = f"{{{namespace}}}{local}" if separator else local
             if len(self._names) < 1000 and len(expat_name) < 200:
                 self._names[expat_name] = name
         return name
@@ -177,7 +180,7 @@ class StreamParser:
             ):
                 self._start_too_much(attributes)
                 return
-        if attributes and " " in "".join(attributes):
+        if attributes and _SEPARATOR in "".join(attributes):
             attributes = {self._names.get(key) or self._name(key): each for key, each in attributes.items()}
         tag = self._names.get(expat_name) or self._name(expat_name)
         self._depth = depth + 1

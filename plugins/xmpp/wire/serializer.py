@@ -68,21 +68,24 @@ def serialize(element: Element, namespace: str) -> str:
 
 
 def _write(element: Element, default: str, out: list[str]) -> None:
-    namespace, brace, local = element.tag[1:].partition("}")
-    if not brace:
-        namespace, local = "", element.tag
-    out.append("<" + local)
+    # a namespace may hold braces, a name none
+    namespace, _, name = element.tag.rpartition("}")
+    namespace = namespace[1:]
+    if namespace == XML:
+        # it may be bound to no other prefix, nor be the default
+        namespace, name = default, "xml:" + name
+    out.append("<" + name)
     if namespace != default:
         out.append(f" xmlns='{escape_attribute(namespace)}'")
-    for number, (name, value) in enumerate(element.items()):
-        if name[:1] == "{":
-            attribute_namespace, _, name = name[1:].partition("}")
+    for number, (attribute, value) in enumerate(element.items()):
+        if attribute[:1] == "{":
+            attribute_namespace, _, attribute = attribute[1:].rpartition("}")
             if attribute_namespace == XML:
-                name = "xml:" + name
+                attribute = "xml:" + attribute
             else:
                 out.append(f" xmlns:a{number}='{escape_attribute(attribute_namespace)}'")
-                name = f"a{number}:{name}"
-        out.append(f" {name}='{escape_attribute(value)}'")
+                attribute = f"a{number}:{attribute}"
+        out.append(f" {attribute}='{escape_attribute(value)}'")
     if not len(element) and not element.text:
         out.append("/>")
         return
@@ -93,4 +96,4 @@ def _write(element: Element, default: str, out: list[str]) -> None:
         _write(child, namespace, out)
         if child.tail:
             out.append(escape_text(child.tail))
-    out.append(f"</{local}>")
+    out.append(f"</{name}>")

@@ -133,6 +133,8 @@ BODIES = [
     Section("application/xml", b"<a>" * 60 + b"</a>" * 60),
     Section("application/xml", b"<broken"),
     Section("application/xml", b"<data xmlns='urn:smqp:xmpp:0'>bm8=</data>"),
+    Section("application/xml", b"<a xmlns='urn:a}b c'/>"),
+    Section("application/xml", b"<xml:a><b xmlns='urn:b'/></xml:a>"),
     Section("application/octet-stream", bytes(range(256))),
     Section("text/plain", b""),
 ]
@@ -154,6 +156,39 @@ async def test_any_content_comes_back_byte_for_byte(tmp_path: Path, section: Sec
             assert (await next_delivery(session)).stored.message.sections == sections
             text = f"<retract node='there'><item id='{item.get('id')}'/></retract>"
             await client.iq("set", pubsub(text))
+            await client.receive()
+        session.close()
+
+
+@pytest.mark.parametrize(
+    "namespace",
+    ["urn:with space", "urn:}brace", "urn:} x='y'/&gt;&lt;message to='mallory@shakespeare.lit'/&gt;&lt;a{"],
+)
+async def test_a_namespace_of_any_characters_is_content_and_ends_no_stream(
+    tmp_path: Path, namespace: str
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = ada(server)
+        await client.iq("set", subscribe(client.jid, "1", "work"))
+        content = f'<p:a xmlns:p="{namespace}" p:b="c"/>'
+        await client.send(f"<message to='work@{COMPONENT_NAME}'>{content}</message>")
+        [entry] = await notified(client)
+        name = namespace.replace("&gt;", ">").replace("&lt;", "<")
+        assert (entry.tag, entry.attrib) == (f"{{{name}}}a", {f"{{{name}}}b": "c"})
+        assert server.connections == 1
+
+
+async def test_what_takes_the_namespace_around_it_stays_in_its_own(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        await client.iq("set", subscribe(client.jid, "1", "work"))
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        for body in (b"<a/>", b"<xml:a><a/></xml:a>"):
+            section = Section("application/xml", body)
+            session.publish("work", Message(delivery="ONE", sections=(section,)))
+            item = await notified(client)
+            assert [each.tag for each in item.iter()][-1] == "a"
+            await client.iq("set", pubsub(f"<retract node='work'><item id='{item.get('id')}'/></retract>"))
             await client.receive()
         session.close()
 

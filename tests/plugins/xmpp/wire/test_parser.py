@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from xml.etree.ElementTree import Element
 
 import pytest
 from hypothesis import given
@@ -192,6 +193,18 @@ def test_what_is_serialized_is_parsed_to_the_same(content: str, value: str) -> N
     assert back[0].get("c") == back[0].get("{urn:other}e") == value
     assert (back[0].text or "") == (back[0][0].tail or "") == content
     assert back[0][0].tag == "d"
+
+
+@given(text.filter(bool))
+def test_a_namespace_may_hold_any_character(namespace: str) -> None:
+    element = Element(f"{{{namespace}}}a", {f"{{{namespace}}}b": "c"})
+    back = parse_fragment(serialize(element, "").encode(), LIMITS)
+    assert (back.tag, back.attrib) == (element.tag, element.attrib)
+
+
+def test_what_is_xmls_own_is_written_by_its_prefix() -> None:
+    written = "<a xmlns='urn:a'><xml:b xml:lang='de'><c/><d xmlns='urn:d'/></xml:b></a>"
+    assert serialize(parse_fragment(written.encode(), LIMITS), "") == written
 
 
 @pytest.mark.parametrize("character", ["\x00", "\x0b", "\x1f", "\ud800", "\ufffe", "\uffff"])
