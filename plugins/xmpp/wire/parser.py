@@ -6,6 +6,11 @@ client would end everyone's stream with it: the rest of it is passed over, and i
 Nothing of it is kept meanwhile. Only what the parser itself would have to keep ends the stream: a tag
 without an end, or thousands of open elements.
 
+Nor does a stanza of which nothing but a namespace is wrong. Servers themselves write such, of what a client
+may send: Prosody and ejabberd pass `<xml:a/>` on as `<a xmlns='http://www.w3.org/XML/1998/namespace'/>`, at
+which expat ends, as Namespaces in XML has it. The rest of the stanza is passed over by a parser that knows of
+no namespaces.
+
 The parser keeps each name that it has read for as long as it lives, also those of what is passed over, and a
 component's stream lives for months. So a new one goes on with the stream, from one stanza to the next, once
 the one before it has read much.
@@ -32,7 +37,21 @@ PARSER_BYTES_MAX: Final = 2**20
 _SEPARATOR: Final = "\x01"
 """Between namespace and name. Expat refuses namespaces that hold it, and no document can hold this one."""
 
+_OF_NAMESPACES: Final = frozenset(
+    expat.errors.codes[message]
+    for message in (
+        expat.errors.XML_ERROR_RESERVED_NAMESPACE_URI,
+        expat.errors.XML_ERROR_RESERVED_PREFIX_XML,
+        expat.errors.XML_ERROR_RESERVED_PREFIX_XMLNS,
+        expat.errors.XML_ERROR_UNBOUND_PREFIX,
+        expat.errors.XML_ERROR_UNDECLARING_PREFIX,
+    )
+)
+"""Errors of start tags that are none where nobody asks for namespaces."""
+
 _START_TAG: Final = re.compile(rb"""(?:"[^"]*"|'[^']*'|[^"'>])*>""")
+
+_DEFAULT_NAMESPACE: Final = re.compile(rb"""\sxmlns=["']([^"']*)""")
 
 _HEAD: Final = ("from", "to", "id", "type")
 
@@ -63,7 +82,7 @@ class StreamBroken(Exception):
 
 
 class StanzaTooMuch(msgspec.Struct):
-    """A stanza over the limits: its element alone, without content, and what was too much."""
+    """A stanza that was passed over: its element alone, without content, and what was too much or wrong."""
 
     head: Element
     text: str
@@ -100,7 +119,10 @@ class StreamParser:
     def __init__(self, limits: ParserLimits) -> None:
         self._limits = limits
         self._events: list[ParsedEvent] = []
-        self._depth = 0
+        self._open: list[str] = []
+        """Elements, as expat names them."""
+        self._begun = bytearray()
+        """Of a tag whose end has not come."""
         self._elements = 0
         self._builder = TreeBuilder()
         self._stanza: tuple[str, dict[str, str]] = ("", {})
@@ -108,15 +130,20 @@ class StreamParser:
         self._header = b""
         self._begin()
 
-    def _begin(self) -> None:
-        """Let a new parser go on behind the header, if there was one."""
-        parser = self._parser = expat.ParserCreate("UTF-8", namespace_separator=_SEPARATOR)
+    def _begin(self, *, namespaces: bool = True) -> None:
+        """Let a new parser go on behind the header, if there was one, and in the elements that are open."""
+        separator = _SEPARATOR if namespaces else None
+        parser = self._parser = expat.ParserCreate("UTF-8", namespace_separator=separator)
+        parser.namespace_prefixes = True
+        self._namespaces = namespaces
         parser.buffer_text = True
         if hasattr(parser, "SetReparseDeferralEnabled"):
             # else a stanza could wait in the parser for bytes that come much later
             parser.SetReparseDeferralEnabled(False)
-        parser.Parse(self._header, False)
-        self._fed = self._stanza_from = len(self._header)
+        before = self._header + "".join(f"<{_written(each)}>" for each in self._open[1:]).encode()
+        parser.Parse(before, False)
+        self._fed = self._stanza_from = len(before)
+        self._begun.clear()
         self._names: dict[str, str] = {}
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
@@ -141,14 +168,24 @@ class StreamParser:
             self._feed(new.unread)
             return
         except expat.ExpatError as error:
-            raise StreamBroken("not-well-formed", expat.ErrorString(error.code)) from None
+            text = expat.ErrorString(error.code)
+            if error.code not in _OF_NAMESPACES or not self._header:
+                raise StreamBroken("not-well-formed", text) from None
+            unread = self._begun + chunk
+            del unread[: len(unread) - (self._fed + len(chunk) - self._parser.ErrorByteIndex)]
+            self._pass_over(text)
+            self._begin(namespaces=False)
+            self._feed(unread)
+            return
         self._fed += len(chunk)
+        self._begun += chunk
+        del self._begun[: len(self._begun) - (self._fed - self._parser.CurrentByteIndex)]
         if self._fed - self._stanza_from > self._limits.stanza_bytes_max:
             self._check_size()
 
     def _check_size(self) -> None:
         most = self._limits.stanza_bytes_max
-        if self._depth <= 1 or self._fed - self._parser.CurrentByteIndex > most + FEED_BYTES:
+        if len(self._open) <= 1 or self._fed - self._parser.CurrentByteIndex > most + FEED_BYTES:
             raise StreamBroken("policy-violation", f"a tag of over {most} bytes")
         self._pass_over(f"a stanza of over {most} bytes")
 
@@ -158,16 +195,26 @@ class StreamParser:
             self._builder = TreeBuilder()
 
     def _name(self, expat_name: str) -> str:
+        if not self._namespaces:
+            return self._name_of_stanza(expat_name)
         name = self._names.get(expat_name)
         if name is None:
-            namespace, separator, local = expat_name.rpartition(_SEPARATOR)
-            name = f"{{{namespace}}}{local}" if separator else local
+            # namespace, name and prefix; or the name alone
+            namespace, _, name = expat_name.partition(_SEPARATOR)
+            name = f"{{{namespace}}}{name.partition(_SEPARATOR)[0]}" if name else namespace
             if len(self._names) < 1000 and len(expat_name) < 200:
                 self._names[expat_name] = name
         return name
 
+    def _name_of_stanza(self, name: str) -> str:
+        """Of one whose own tag is wrong; no server gives it a prefix."""
+        default = _DEFAULT_NAMESPACE.search(self._header)
+        if ":" in name or default is None:
+            raise StreamBroken("invalid-namespace", "a stanza in another namespace")
+        return f"{{{default[1].decode()}}}{name}"
+
     def _start(self, expat_name: str, attributes: dict[str, str]) -> None:
-        limits, depth = self._limits, self._depth
+        limits, depth = self._limits, len(self._open)
         if depth == 1:
             self._check_parser()
         if depth > 1:
@@ -178,12 +225,12 @@ class StreamParser:
                 or len(attributes) > limits.attributes_max
                 or self._elements > limits.elements_max
             ):
-                self._start_too_much(attributes)
+                self._start_too_much(expat_name, attributes)
                 return
         if attributes and _SEPARATOR in "".join(attributes):
             attributes = {self._names.get(key) or self._name(key): each for key, each in attributes.items()}
         tag = self._names.get(expat_name) or self._name(expat_name)
-        self._depth = depth + 1
+        self._open.append(expat_name)
         if depth > 1:
             self._builder.start(tag, attributes)
             return
@@ -202,28 +249,33 @@ class StreamParser:
             self._builder.start(tag, attributes)
 
     def _check_parser(self) -> None:
-        """Raises _NewParser where this one has read enough."""
-        if self._header and self._parser.CurrentByteIndex - len(self._header) > PARSER_BYTES_MAX:
+        """Raises _NewParser where this one has read enough, or was only for the stanza before."""
+        if self._too_much:
+            # the stanza whose own tag is wrong
+            return
+        has_read_much = self._parser.CurrentByteIndex - len(self._header) > PARSER_BYTES_MAX
+        if not self._namespaces or (self._header and has_read_much):
             raise _NewParser(self._unread())
 
     def _unread(self) -> bytes:
         """From the tag that is being looked at on; b"" where an expat was built that does not tell."""
         return self._parser.GetInputContext() or b""
 
-    def _start_too_much(self, attributes: dict[str, str]) -> None:
+    def _start_too_much(self, expat_name: str, attributes: dict[str, str]) -> None:
         limits = self._limits
-        if self._depth > OPEN_ELEMENTS_MAX:
+        if len(self._open) > OPEN_ELEMENTS_MAX:
             raise StreamBroken("policy-violation", f"over {OPEN_ELEMENTS_MAX} open elements")
         if len(attributes) > limits.attributes_max:
             self._pass_over(f"an element with over {limits.attributes_max} attributes")
-        elif self._depth > limits.depth_max:
+        elif len(self._open) > limits.depth_max:
             self._pass_over(f"elements nested over {limits.depth_max} deep")
         elif self._elements > limits.elements_max:
             self._pass_over(f"over {limits.elements_max} elements")
-        self._depth += 1
+        self._open.append(expat_name)
 
     def _end(self, expat_name: str) -> None:
-        depth = self._depth = self._depth - 1
+        self._open.pop()
+        depth = len(self._open)
         if depth == 0:
             self._events.append(StreamEnd())
             return
@@ -242,7 +294,7 @@ class StreamParser:
             self._stanza_from = self._parser.CurrentByteIndex
 
     def _text(self, text: str) -> None:
-        if self._depth > 1:
+        if len(self._open) > 1:
             if not self._too_much:
                 self._builder.data(text)
         elif text.strip():
@@ -258,6 +310,12 @@ class StreamParser:
 
     def _comment(self, _: str) -> None:
         raise StreamBroken("restricted-xml", "a comment")
+
+
+def _written(expat_name: str) -> str:
+    """The name as it stands in a tag."""
+    _, *name = expat_name.split(_SEPARATOR)
+    return ":".join(reversed(name)) or expat_name
 
 
 def parse_fragment(data: bytes, limits: ParserLimits) -> Element:

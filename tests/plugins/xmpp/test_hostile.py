@@ -85,6 +85,17 @@ async def test_a_stanza_over_the_limits_is_answered_with_an_error(
         assert site.broker.held == 0
 
 
+@pytest.mark.parametrize("attribute", ["", " xml:b='c'"])
+async def test_what_servers_write_of_xmls_own_namespace_is_answered_with_an_error(
+    server: RealServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, attribute: str
+) -> None:
+    async with attacked(server, tmp_path / "site", caplog) as (mallory, _, site):
+        content = publication("<a xmlns='urn:a'><xml:a/></a>")
+        await mallory.send(f"<iq type='set' id='attack' to='{COMPONENT_NAME}'{attribute}>{content}</iq>")
+        assert error_of(await mallory.answer("attack")) == ("modify", "policy-violation")
+        assert site.broker.held == 0
+
+
 async def test_names_and_ids_of_any_length_are_refused_or_answered(
     server: RealServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -101,6 +101,42 @@ def test_a_stanza_that_is_too_much_is_passed_over_and_the_next_one_comes(content
         assert after[0].tag.endswith("c")
 
 
+XML_OWN = b"http://www.w3.org/XML/1998/namespace"
+AS_SERVERS_WRITE = [
+    b"<iq from='a' id='1' other='b'><a xmlns='" + XML_OWN + b"'><b>c</b><d/></a></iq>",
+    b"<iq from='a' id='1'><o:a xmlns:o='urn:o'><b xmlns:n='" + XML_OWN + b"' n:c='d'/></o:a></iq>",
+    b"<iq xmlns:n='" + XML_OWN + b"' n:c='d' from='a' id='1'><b/></iq>",
+    b"<iq from='a' id='1'><b xmlns='http://www.w3.org/2000/xmlns/'/></iq>",
+    b"<iq from='a' id='1'><o:b/></iq>",
+    b"<iq from='a' id='1'>" + b"<b/>" * 2_000 + b"<c xmlns='" + XML_OWN + b"'/></iq>",
+    b"<iq from='a' id='1'><c xmlns='" + XML_OWN + b"'/>" + b"x" * 20_000 + b"</iq>",
+]
+
+
+@pytest.mark.parametrize("stanza", AS_SERVERS_WRITE)
+def test_a_stanza_whose_namespaces_alone_are_wrong_is_passed_over_and_the_next_one_comes(
+    stanza: bytes,
+) -> None:
+    data = HEADER + (stanza + b"\n<iq id='2'><c/></iq>") * 2 + b"</stream:stream>"
+    for step in (len(data), 7, 1):
+        events = feed(*(data[i : i + step] for i in range(0, len(data), step)))
+        assert isinstance(events[-1], StreamEnd)
+        for passed_over, after in (events[1:3], events[3:5]):
+            assert isinstance(passed_over, StanzaTooMuch)
+            assert passed_over.head.tag == "{jabber:component:accept}iq"
+            assert passed_over.head.attrib == {"from": "a", "id": "1"}
+            assert after[0].tag == "{jabber:component:accept}c"
+
+
+@pytest.mark.parametrize("end", [b"<a b='", b"</other>", b"<!-- hidden -->", b"\x00", b"<a>" * 11_000])
+def test_what_is_passed_over_for_its_namespaces_ends_the_stream_where_another_stanza_would(
+    end: bytes,
+) -> None:
+    begin = HEADER + b"<iq><a xmlns='" + XML_OWN + b"'>"
+    with pytest.raises(StreamBroken):
+        feed(begin + end + b"x" * 100_000)
+
+
 def test_elements_are_counted_in_each_stanza_alone() -> None:
     stanza = b"<iq>" + b"<b/>" * 999 + b"</iq>"
     _, *stanzas = feed(HEADER + stanza * 3)
