@@ -50,6 +50,9 @@ from routing.errors import Refusal
 
 _log = logging.getLogger(__name__)
 
+ID_CHARACTERS_MAX: Final = 1_000
+"""Of a stanza, to be told again in its answer. RFC 6120 8.1.3 sets no bound; clients take about 40."""
+
 CLIENT_TASKS_MAX: Final = 20
 TASKS_MAX: Final = 2_000
 AWAY_S: Final = 10.0
@@ -224,6 +227,9 @@ class Service:
         if kind not in ("error", "unavailable"):
             presence.seen(self, jid)
         try:
+            if len(stanza.get("id", "")) > ID_CHARACTERS_MAX and stanza.tag != PRESENCE:
+                text = f"an id of over {ID_CHARACTERS_MAX} characters"
+                raise StanzaError("policy-violation", "modify", text)
             if kind in ("get", "set") and stanza.tag == IQ:
                 await routes.question(self, stanza)
             else:

@@ -190,7 +190,7 @@ async def _stored(request: Request, msg_id: str, holding: AssuredMessage, answer
         return
     holding.state, holding.smuid = "held", answer.smuid
     for iq in waiting:
-        await request.service.answer(_received(iq, msg_id))
+        await request.service.answering(iq, request.service.answer(_received(iq, msg_id)))
 
 
 def _received(iq: Element, msg_id: str) -> Element:
@@ -227,4 +227,4 @@ async def _delivered(request: Request, msg_id: str, holding: AssuredMessage, ans
         return
     _forget(request, msg_id)
     for iq in waiting:
-        await request.service.answer(result(iq))
+        await request.service.answering(iq, request.service.answer(result(iq)))

@@ -134,6 +134,9 @@ class ServicePort(Protocol):
     async def answer(self, stanza: Element | str) -> None:
         """Send the answer to a request."""
 
+    async def answering(self, stanza: Element, task: Awaitable[object]) -> None:
+        """Await something, and answer the stanza with the error where it refuses, or cannot be sent."""
+
     async def fail(self, stanza: Element, error: StanzaError) -> None:
         """Answer with an error; to an error or a result nothing is sent."""
 
@@ -207,12 +210,15 @@ class Request(OpenRequest, frozen=True):
         return check_wanted(named(self.action))
 
     def unless_refused(self, go_on: Done) -> Done:
-        """Go on with what the broker has done; what it refuses is answered with the error."""
+        """Go on with what the broker has done; what it refuses is answered with the error.
+
+        So is an answer that cannot be sent, as the broker has done it for good.
+        """
 
         async def done(answer: Answer) -> None:
             if answer.error is not None:
                 await self.service.fail(self.stanza, from_refusal(answer.error))
             else:
-                await go_on(answer)
+                await self.service.answering(self.stanza, go_on(answer))
 
         return done

@@ -60,6 +60,31 @@ async def test_an_error_that_cannot_carry_the_request_comes_without_it(tmp_path:
         assert within(answer, "p:pubsub") is None
 
 
+async def test_an_answer_that_is_too_large_is_an_error_and_the_client_goes_on(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, send_bytes_max=10_000) as (server, _, site):
+        quotes = "&apos;" * 200
+        items = "".join(f"<item id='{number}{quotes}'><a xmlns='urn:a'/></item>" for number in range(10))
+        answer = await ada(server).iq("set", pubsub(f"<publish node='{NODE}'>{items}</publish>"))
+        assert error_of(answer) == ("cancel", "internal-server-error")
+        assert site.broker.held == 10
+        assert (await put(ada(server), NODE, "i")).get("type") == "result"
+        assert site.broker.mishaps.count == 0
+
+
+@pytest.mark.parametrize("characters", [1_001, 50_000])
+async def test_a_stanza_of_which_the_id_alone_is_much_to_answer_is_refused(
+    tmp_path: Path, characters: int
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client, id = ada(server), "'" * characters
+        publish = pubsub(f"<publish node='{NODE}'><item><a xmlns='urn:a'/></item></publish>")
+        await client.send(f'<iq type="set" id="{id}">{publish}</iq>')
+        if characters < 10_000:
+            assert error_of(await client.answer(id)) == ("modify", "policy-violation")
+        assert (await client.iq("get", "<ping xmlns='urn:xmpp:ping'/>")).get("type") == "result"
+        assert site.broker.held == 0
+
+
 async def test_an_item_that_is_named_twice_is_retracted_once(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         for _ in range(3):
