@@ -9,6 +9,7 @@ That it is taken from there and that it is published is one transaction, so that
 disk can come in between.
 """
 
+import sys
 from functools import partial
 from typing import Final
 from xml.etree.ElementTree import Element
@@ -31,6 +32,11 @@ from routing.names import make_address
 _MSG_ID: Final = "Xmpp-Msgid"
 _TO: Final = "Xmpp-To"
 _PAGE: Final = 200
+
+_STORED: Final = ParserLimits(stanza_bytes_max=sys.maxsize)
+"""What has been let in is read back, though it was shorter on its way: there `>` need not be escaped."""
+
+_UNREADABLE: Final = Element("unreadable")
 
 HELD_S: Final = 7 * 86_400.0
 """A sender that has not asked for `<deliver/>` until then will not: what it reserved is free again."""
@@ -101,18 +107,19 @@ async def _remember(request: Request) -> None:
     if client.assured_known:
         return
     topic, after = _topic(request), 0
-    limits = ParserLimits(stanza_bytes_max=service.settings.receive_bytes_max)
     while True:
         page = await client.session.browse(topic, after, _PAGE)
         for held in page:
             message = held.stored.message
             headers = dict(message.others)
-            body = message.sections[0].body if message.sections else b""
-            try:
-                element = parse_fragment(body, limits)
-            except StreamBroken:
+            if _MSG_ID not in headers:
                 # not one of ours
                 continue
+            body = message.sections[0].body if message.sections else b""
+            try:
+                element = parse_fragment(body, _STORED)
+            except StreamBroken:
+                element = _UNREADABLE
             ends_in_s = HELD_S if held.expires_in_s is None else held.expires_in_s
             holding = AssuredMessage(
                 element,
@@ -122,7 +129,7 @@ async def _remember(request: Request) -> None:
                 "held",
                 held.smuid,
             )
-            service.assured.remember(client.jid, headers.get(_MSG_ID, ""), holding)
+            service.assured.remember(client.jid, headers[_MSG_ID], holding)
         if len(page) < _PAGE:
             break
         after = page[-1].message_id
@@ -209,6 +216,8 @@ async def deliver(request: Request) -> None:
         holding.waiting.append(request.stanza)
     elif holding.state == "storing":
         raise StanzaError("unexpected-request", "wait", "it has not been answered yet")
+    elif holding.message is _UNREADABLE:
+        raise StanzaError("internal-server-error", "cancel", "what was held cannot be read any more")
     else:
         publication = _assured_publication(request, holding.to, holding.message)
         delivered = partial(_delivered, request, msg_id, holding)

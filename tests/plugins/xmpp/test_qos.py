@@ -124,6 +124,33 @@ async def test_what_was_received_outlives_the_daemon(tmp_path: Path) -> None:
         assert site.broker.held == 1
 
 
+async def test_what_is_longer_on_the_disk_than_it_came_outlives_the_daemon(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, receive_bytes_max=10_000) as (server, _, _):
+        client, content = entrance(server), f"<a xmlns='urn:a'>{'>' * 9_000}</a>"
+        addresses = f"from='{client.jid}' to='{COUNTER}'"
+        await server.to_component(f"<iq type='set' id='1' {addresses}>{assured('1', content)}</iq>")
+        assert (await client.answer("1")).find(f"{{{QOS}}}received") is not None
+    async with xmpp_site(tmp_path, receive_bytes_max=10_000) as (server, _, site):
+        session = listener(site)
+        assert (await entrance(server).iq("set", deliver("1"), to=COUNTER)).get("type") == "result"
+        [delivered] = await deliveries(session, 1)
+        assert delivered.stored.message.sections[0].body.count(b"&gt;") == 9_000
+
+
+async def test_what_cannot_be_read_back_is_not_answered_as_if_it_had_been_delivered(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        await entrance(server).iq("set", assured("1"), to=COUNTER)
+        [topic] = [name for name in site.broker._router._state.topics if "held." in name]
+        session = site.open_session(Identity(account="ada"), "counter", protocol="test", remote="")
+        damaged = Section("application/xml", b"<message")
+        session.publish(topic, Message(sections=(damaged,), others=(("Xmpp-Msgid", "2"),)))
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = entrance(server)
+        refused = await client.iq("set", deliver("2"), to=COUNTER)
+        assert error_of(refused) == ("cancel", "internal-server-error")
+        assert (await client.iq("set", deliver("1"), to=COUNTER)).get("type") == "result"
+
+
 async def test_what_is_delivered_while_the_disk_is_full_is_published_once_it_is_not(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         client = entrance(server)
