@@ -265,8 +265,7 @@ class Service:
         if transfer is None or client is None:
             return
         if iq.get("type") == "result":
-            self.transfers.forget(jid, transfer.number)
-            await client.transferred(transfer)
+            client.transferred(transfer)
         else:
             client.refused(transfer, as_if_gone=presence.says_gone(iq))
 

@@ -162,16 +162,20 @@ class Sending(Calls):
         if read:
             self.quietly(self.session.commit, read)
 
-    async def transferred(self, transfer: Transfer) -> None:
+    def transferred(self, transfer: Transfer) -> None:
         """Go on with a transfer of urn:xmpp:qos that the client has answered."""
         held = self.held.get(transfer.number)
-        if held is None:
+        try:
+            if held is not None and transfer.phase == "assured":
+                self.request(self.session.received, [held.number], done=partial(self._received, held))
+            elif held is not None and not held.subscription.is_queue:
+                self.session.commit([held.number])
+                self._let_go(held)
+        except Refusal:
+            # it comes due again, and is answered again: the client is there
+            transfer.unanswered = 0
             return
-        if transfer.phase == "assured":
-            self.request(self.session.received, [held.number], done=partial(self._received, held))
-        elif not held.subscription.is_queue:
-            self.session.commit([held.number])
-            self._let_go(held)
+        self._port.transfers.forget(self.jid, transfer.number)
 
     async def _received(self, held: HeldItem, answer: Answer) -> None:
         """On disk: from now on nobody else gets it, so the client may begin."""

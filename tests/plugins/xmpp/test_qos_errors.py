@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 import trio.testing
 
+from daemon.settings import Limits
 from plugins.xmpp.known.transfers import TRIES
 from plugins.xmpp.wire.namespaces import QOS
-from tests.support.xmpp import XmppClient, xmpp_site
+from tests.support.xmpp import COMPONENT_NAME, XmppClient, xmpp_site
 from tests.support.xmpp_pubsub import NODE, PUBSUB, SMQP, subscribe
 from tests.support.xmpp_qos import answer, counter, next_request, publish_item
 
@@ -37,6 +38,33 @@ async def test_an_error_to_deliver_gives_a_received_item_to_nobody_else(
         assert (await client.iq("set", text)).get("type") == "result"
         assert other.quiet()
         assert site.broker.held == 0
+
+
+async def test_a_received_that_the_session_cannot_note_now_is_asked_for_again(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    limits = Limits(unanswered_per_session_max=1)
+    async with xmpp_site(tmp_path, limits=limits, answer_s=1.0) as (server, _, site):
+        client = await counter(server)
+        await publish_item(server)
+        iq, first = await next_request(client)
+        received = f"<received xmlns='{QOS}' msgId='{first.get('msgId')}'/>"
+        publish = f"<pubsub xmlns='{PUBSUB}'><publish node='other'><item/></publish></pubsub>"
+        addresses = f"from='{client.jid}' to='{COMPONENT_NAME}'"
+        await server.to_component(
+            f"<iq type='set' id='p' {addresses}>{publish}</iq>"
+            f"<iq type='result' id='{iq.get('id')}' {addresses}>{received}</iq>"
+        )
+        assert (await client.answer("p")).get("type") == "result"
+        iq, again = await next_request(client)
+        assert (again.tag, again.get("msgId")) == (f"{{{QOS}}}assured", first.get("msgId"))
+        await answer(client, iq, received)
+        iq, request = await next_request(client)
+        assert request.tag == f"{{{QOS}}}deliver"
+        await answer(client, iq)
+        text = f"<pubsub xmlns='{PUBSUB}'><retract node='{NODE}'><item id='i'/></retract></pubsub>"
+        assert (await client.iq("set", text)).get("type") == "result"
+        assert site.broker.held == 1, "what it has published"
 
 
 async def refuse_request(client: XmppClient, iq: Any, condition: str) -> None:
