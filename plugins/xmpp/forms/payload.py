@@ -198,9 +198,12 @@ def _read_section(element: Element) -> Section:
 
 
 def item_id(message: Message) -> str:
-    """The id under which the message is an item."""
+    """The id under which the message is an item.
+
+    A header that XMPP would refuse, of other front ends, is none: ids are remembered, many at a time.
+    """
     for name, value in message.others:
-        if name == ITEM_ID:
+        if name == ITEM_ID and 0 < len(value) <= ITEM_ID_CHARACTERS_MAX:
             return value
     return message.smuid
 

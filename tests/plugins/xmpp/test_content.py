@@ -224,6 +224,24 @@ async def test_what_the_server_could_not_take_goes_to_the_dead_letters(tmp_path:
         session.close()
 
 
+@pytest.mark.parametrize(("id", "is_id"), [("x" * 255, True), ("x" * 256, False), ("", False)])
+async def test_an_item_whose_id_xmpp_would_refuse_goes_by_its_smuid(
+    tmp_path: Path, id: str, is_id: bool
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        await client.iq("set", subscribe(client.jid, "1", "work"))
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        session.publish("work", Message(delivery="ONE", others=(("Item-Id", id),)))
+        told = (await notified(client)).get("id")
+        [held] = await session.browse("work", 0, 1)
+        assert told == (id if is_id else held.smuid)
+        retract = pubsub(f"<retract node='work'><item id='{told}'/></retract>")
+        assert (await client.iq("set", retract)).get("type") == "result"
+        assert site.broker.held == 0
+        session.close()
+
+
 async def test_that_an_item_is_retracted_whose_id_xml_cannot_hold_is_told_to_nobody(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, service, site):
         client = ada(server)
