@@ -2,10 +2,11 @@
 
 Requests on the hot path (publish, retract, unlock) are put to the broker before the next stanza is read,
 so that what one client sends keeps its order; their answers come with the events of its session. All other
-requests run as tasks of their own, of which a client may have a few at a time.
+requests run as tasks of their own, of which a client may have a few at a time, and a bare JID half of all.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
@@ -55,6 +56,9 @@ ID_CHARACTERS_MAX: Final = 1_000
 
 CLIENT_TASKS_MAX: Final = 20
 TASKS_MAX: Final = 2_000
+BARE_JID_TASKS_MAX: Final = TASKS_MAX // 2
+"""Over all of its resources: the rest is for others."""
+
 AWAY_S: Final = 10.0
 """A stream that has been down for so long takes its clients with it, until it is up again."""
 
@@ -88,6 +92,8 @@ class Service:
         self.clients = Clients(self)
         self._nursery = nursery
         self._tasks = 0
+        self._tasks_of: Counter[str] = Counter()
+        """By bare JID."""
         self._questions = Questions()
         self._ids = 0
         self._misuse = Misuse()
@@ -141,21 +147,31 @@ class Service:
 
     def start_request(self, jid: str, stanza: Element, task: Awaitable[object]) -> None:
         """Run a JID's request as a task; what it raises is answered. Raises StanzaError if it has many."""
-        client = self.clients.get(jid)
-        if self._tasks >= TASKS_MAX or (client is not None and client.tasks >= CLIENT_TASKS_MAX):
+        client, bare = self.clients.get(jid), bare_of(jid)
+        if (
+            self._tasks >= TASKS_MAX
+            or self._tasks_of[bare] >= BARE_JID_TASKS_MAX
+            or (client is not None and client.tasks >= CLIENT_TASKS_MAX)
+        ):
             if hasattr(task, "close"):
                 task.close()
             raise StanzaError("resource-constraint", "wait", "too many requests at a time")
         self._tasks += 1
+        self._tasks_of[bare] += 1
         if client is not None:
             client.tasks += 1
-        self._nursery.start_soon(self._run_request, client, stanza, task)
+        self._nursery.start_soon(self._run_request, client, bare, stanza, task)
 
-    async def _run_request(self, client: Client | None, stanza: Element, task: Awaitable[object]) -> None:
+    async def _run_request(
+        self, client: Client | None, bare: str, stanza: Element, task: Awaitable[object]
+    ) -> None:
         try:
             await self.answering(stanza, task)
         finally:
             self._tasks -= 1
+            self._tasks_of[bare] -= 1
+            if not self._tasks_of[bare]:
+                del self._tasks_of[bare]
             if client is not None:
                 client.tasks -= 1
 

@@ -6,6 +6,7 @@ from xml.etree.ElementTree import Element
 import pytest
 
 from daemon.settings import Limits
+from plugins.xmpp import service
 from plugins.xmpp.delivery import collecting
 from plugins.xmpp.known import item_index
 from plugins.xmpp.known.item_index import ItemIndex
@@ -236,6 +237,29 @@ async def test_one_account_leaves_half_of_the_sessions_to_others(tmp_path: Path)
         assert [answer.get("type") for answer in answers] == ["result", "result", "error"]
         assert error_of(answers[2]) == ("wait", "resource-constraint")
         assert await _published_by_another(server) == "result"
+
+
+async def test_one_jid_leaves_half_of_what_goes_on_at_a_time_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "BARE_JID_TASKS_MAX", 2)
+    async with xmpp_site(tmp_path) as (server, _, _):
+        silent = [ada(server, f"r{number}") for number in range(3)]
+        for client in silent:
+            client.answers_questions = False
+        questions = []
+        for client in silent[:2]:
+            await client.send(f"<iq type='set' id='s'>{subscribe(client.jid)}</iq>")
+            questions.append(await client.receive())
+        refused = await silent[2].iq("set", subscribe(silent[2].jid))
+        assert error_of(refused) == ("wait", "resource-constraint")
+        worker = server.client("worker1@shakespeare.lit/x")
+        assert (await worker.iq("set", subscribe(worker.jid))).get("type") == "result"
+        for client, question in zip(silent, questions, strict=False):
+            await client.send(f"<iq type='result' id='{question.get('id')}'/>")
+            assert (await client.answer("s")).get("type") == "result"
+        silent[2].answers_questions = True
+        assert (await silent[2].iq("set", subscribe(silent[2].jid))).get("type") == "result"
 
 
 async def _published_by_another(server: XmppServer) -> str | None:
