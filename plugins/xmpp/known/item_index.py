@@ -17,23 +17,13 @@ from typing import Final
 
 import trio
 
-from daemon.frontend import HeldMessage, Operations, Session, TopicInfo
+from daemon.frontend import HeldMessage, Session
 from plugins.xmpp.forms.payload import item_id
 
 NODES_MAX: Final = 1_000
 PAGE: Final = 200
 SLACK: Final = 1_000
 """Items that have gone and may still be in a node's index, besides as many as it holds."""
-
-
-def is_kept(held: HeldMessage, topic: TopicInfo) -> bool:
-    """Whether an item is for all, and stays after its subscribers have it.
-
-    One that only waits for those who were there is shown, too, while it is with one of them.
-    """
-    message = held.stored.message
-    is_stated = message.timeout_s is not None or topic.timeout_s is not None or held.expires_in_s is None
-    return is_stated and (topic.delivery or message.delivery or "ALL") == "ALL"
 
 
 class _Node:
@@ -171,48 +161,22 @@ class ItemIndex:
         await index.read_on(session, node)
         return None if index.numbers.get(id, [0])[-1] > held_id else id
 
-    async def surplus(
-        self, session: Session, operations: Operations, node: str, items_max: int, count: int
-    ) -> list[HeldMessage]:
-        """The oldest items that a node keeps beyond so many, `count` at most; replaced ones are no items.
-
-        `operations`: of the site, which counts what it keeps.
-        """
-        topic = session.topic(node)
-        if topic is None or topic.messages <= items_max:
-            return []
+    async def surplus(self, session: Session, node: str, items_max: int, count: int) -> list[HeldMessage]:
+        """The oldest items that a node holds beyond so many, `count` at most; replaced ones are no items."""
         index = self._index(session, node)
         await index.read_on(session, node)
         replaced: set[int] = set()
         for id in list(index.repeated):
-            found = await self._find(session, node, id)
-            replaced.update(held.message_id for held in found[1:] if is_kept(held, topic))
-            if len(found) < 2:
+            numbers = [held.message_id for held in await self._find(session, node, id)]
+            replaced.update(numbers[1:])
+            if len(numbers) < 2:
                 index.repeated.discard(id)
-        status = await operations.topic(node)
-        over = min((status.kept if status is not None else 0) - len(replaced) - items_max, count)
-        oldest: list[HeldMessage] = []
-        after, at_a_time = 0, over + len(replaced)
-        while len(oldest) < over:
-            page = await session.browse(node, after, at_a_time)
-            oldest += [held for held in page if held.message_id not in replaced and is_kept(held, topic)]
-            if len(page) < at_a_time:
-                break
-            after = page[-1].message_id
-        return oldest[: max(over, 0)]
-
-    async def last_kept(self, session: Session, node: str, count: int) -> list[HeldMessage]:
-        """The last so many items that are kept, oldest first, also replaced ones."""
-        topic, at_a_time = session.topic(node), max(count, PAGE)
-        kept: list[HeldMessage] = []
-        before: int | None = None
-        while topic is not None and len(kept) < count:
-            page = await self.last(session, node, before, at_a_time)
-            kept = [held for held in page if is_kept(held, topic)] + kept
-            if len(page) < at_a_time:
-                break
-            before = page[0].message_id
-        return kept[-count:]
+        topic = session.topic(node)
+        over = (0 if topic is None else topic.messages) - len(replaced) - items_max
+        if over <= 0:
+            return []
+        oldest = await session.browse(node, 0, min(over, count) + len(replaced))
+        return [held for held in oldest if held.message_id not in replaced][: min(over, count)]
 
     async def last(self, session: Session, node: str, before: int | None, count: int) -> list[HeldMessage]:
         """The last so many items, oldest first; those in front of a message, or at the end of the node."""

@@ -154,11 +154,10 @@ async def _passed_over(request: Request, node: str, topic: TopicInfo) -> int:
         return 0
     over = topic.messages - items_max
     if over < items_max:
-        operations = request.service.site.operations
-        passed_over = await request.service.index.surplus(session, operations, node, items_max, over)
+        passed_over = await request.service.index.surplus(session, node, items_max, over)
         return passed_over[-1].message_id if passed_over else 0
-    kept = await request.service.index.last_kept(session, node, items_max + 1)
-    return kept[0].message_id if len(kept) > items_max else 0
+    kept = await request.service.index.last(session, node, None, items_max)
+    return kept[0].message_id - 1 if len(kept) == items_max else 0
 
 
 def _fitting(request: Request, node: str, found: list[HeldMessage]) -> tuple[list[Listed], list[int]]:

@@ -242,10 +242,9 @@ async def _tidy(service: ServicePort, node: str) -> None:
 
 
 async def keep_newest(service: ServicePort, client: AskingClient, node: str, items_max: int | None) -> None:
-    """Remove items until a node keeps no more than it is to; None keeps all. Raises Refusal."""
-    operations = service.site.operations
+    """Remove items until a node holds no more than it is to keep; None keeps all. Raises Refusal."""
     while items_max is not None:
-        oldest = await service.index.surplus(client.session, operations, node, items_max, ITEMS_MAX)
+        oldest = await service.index.surplus(client.session, node, items_max, ITEMS_MAX)
         for held in oldest:
             await client.ask(client.session.remove, node, held.smuid)
         if len(oldest) < ITEMS_MAX:

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 import trio
 
-from daemon.frontend import Identity, SubscribeOptions
+from daemon.frontend import Identity
 from plugins.xmpp.forms.node_record import ListedAffiliation, read_record, written
 from routing.message import Message
-from tests.support.patience import PATIENCE_S, until
+from tests.support.patience import PATIENCE_S
 from tests.support.xmpp import XmppClient, xmpp_site
 from tests.support.xmpp_pubsub import (
     INFO,
@@ -29,9 +29,7 @@ from tests.support.xmpp_pubsub import (
     within,
 )
 
-QUEUELESS = {f"{{{SMQP}}}queueing": "0"}
-PLAIN = {**QUEUELESS, "pubsub#persist_items": "1"}
-LASTING = f"<a xmlns='urn:a'/><headers xmlns='{SMQP}'><header name='Timeout'>3600</header></headers>"
+PLAIN = {f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"}
 
 
 async def ids_of(client: XmppClient, node: str) -> list[str | None]:
@@ -146,38 +144,6 @@ async def test_what_nobody_has_removed_yet_is_not_shown(tmp_path: Path) -> None:
         answer = await client.iq("get", pubsub("<items node='news' max_items='5'/>"))
         assert [item.get("id") for item in answer.iter(f"{{{PUBSUB}}}item")] == ["i2", "i3"]
         session.close()
-
-
-async def test_what_only_waits_for_subscribers_takes_no_room_of_what_is_kept(tmp_path: Path) -> None:
-    async with xmpp_site(tmp_path) as (server, _, site):
-        owner = ada(server)
-        await create(owner, "news", **QUEUELESS, **{"pubsub#max_items": "9"})
-        away = site.open_session(Identity(account="bob"), "desk", protocol="smqp", remote="")
-        away.subscribe("news", SubscribeOptions(credit=0, accepts="ALL"))
-        for number in range(5):
-            await put(owner, "news", f"transient-{number}")
-        await put(owner, "news", "kept", LASTING)
-        assert (await configure(owner, "news", **{"pubsub#max_items": "3"})).get("type") == "result"
-        assert await ids_of(owner, "news") == ["kept"]
-        away.close()
-
-
-async def test_what_is_on_its_way_is_not_removed_for_what_is_kept(tmp_path: Path) -> None:
-    async with xmpp_site(tmp_path) as (server, _, site):
-        owner, reader, late = ada(server), ada(server, "reader"), ada(server, "late")
-        await create(owner, "news", **QUEUELESS, **{"pubsub#max_items": "9"})
-        await reader.iq("set", subscribe(reader.jid, None, "news"))
-        server.is_slow = True
-        for id in ("a", "1", "b", "2", "3", "c"):
-            await put(owner, "news", id, LASTING if id.isdigit() else "<a xmlns='urn:a'/>")
-            assert (await notified(reader)).get("id") == id
-        assert (await configure(owner, "news", **{"pubsub#max_items": "2"})).get("type") == "result"
-        assert site.broker.held == 5
-        assert await ids_of(owner, "news") == ["a", "b", "2", "3", "c"]
-        await late.iq("set", subscribe(late.jid, None, "news"))
-        assert (await notified(late)).get("id") == "3", "the last one that is kept"
-        await server.read_on()
-        await until(lambda: site.broker.held == 2)
 
 
 async def test_a_node_tells_in_the_way_that_its_owner_wants(tmp_path: Path) -> None:
