@@ -20,6 +20,7 @@ from plugins.xmpp.known.registry import NodeSubscription
 from plugins.xmpp.requests import publishing, records
 from plugins.xmpp.requests.request import AskingClient, Request, ServicePort
 from plugins.xmpp.wire.namespaces import PUBSUB, PUBSUB_OWNER
+from routing.errors import Refusal
 
 
 def _set(session: Session, node: str, old: NodeSettings | None, new: NodeSettings) -> None:
@@ -109,8 +110,7 @@ async def configure(request: Request) -> None:
         items_max = new.options.max_items
         if items_max != old.options.max_items and session.allows("remove", node):
             await publishing.keep_newest(request.service, request.client, node, items_max)
-        if new.options.access_model != old.options.access_model:
-            await end_unlisted(request, node)
+        await end_unlisted(request, node)
         if new.options.notify_config:
             event = notifications.configured(node, new.values() if new.options.deliver_payloads else None)
             await _tell(request.service, request.service.registry.of_node(node), event)
@@ -118,11 +118,28 @@ async def configure(request: Request) -> None:
 
 
 async def end_unlisted(request: Request, node: str) -> None:
-    """End the subscriptions of whoever may not receive any more, and tell so. Source: XEP-0060 8.9.2."""
+    """End the subscriptions of whoever may not receive any more, and tell so. Source: XEP-0060 8.9.2.
+
+    Raises as `end_each`; it is done again as the node is configured again.
+    """
     access, kept = request.service.access, records.record(request.client.session, node)
-    for subscription in request.service.registry.of_node(node):
-        if not access.may_receive(bare_of(subscription.jid), node, kept):
+    every = request.service.registry.of_node(node)
+    await end_each(request, [one for one in every if not access.may_receive(bare_of(one.jid), node, kept)])
+
+
+async def end_each(request: Request, subscriptions: list[NodeSubscription]) -> None:
+    """End these, and tell their subscribers; one that cannot be ended now keeps no other.
+
+    Raises StanzaError, Refusal: the first of those that could not be, after all.
+    """
+    refused: StanzaError | Refusal | None = None
+    for subscription in subscriptions:
+        try:
             await request.service.clients.of(subscription.jid).end(subscription)
+        except (StanzaError, Refusal) as error:
+            refused = refused or error
+    if refused is not None:
+        raise refused
 
 
 def _unserved(old: NodeSettings, new: NodeSettings) -> Accepts | None:
@@ -139,9 +156,8 @@ async def _end_unserved(request: Request, node: str, unserved: Accepts | None, w
     """
     for jid in waited:
         await request.service.notify(jid, notifications.unsubscribed(node, jid))
-    for subscription in request.service.registry.of_node(node):
-        if subscription.accepts == unserved:
-            await request.service.clients.of(subscription.jid).end(subscription)
+    every = request.service.registry.of_node(node)
+    await end_each(request, [one for one in every if one.accepts == unserved])
 
 
 async def default_configuration(request: Request) -> None:

@@ -9,9 +9,9 @@ from plugins.xmpp.forms.node_record import AFFILIATIONS_MAX, ListedAffiliation, 
 from plugins.xmpp.forms.paging import Page, page_of
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import bare_of, read_jid
-from plugins.xmpp.known.registry import NodeSubscription, read_subscription
+from plugins.xmpp.known.registry import read_subscription
 from plugins.xmpp.requests import authorizing, records
-from plugins.xmpp.requests.nodes import end_unlisted, known
+from plugins.xmpp.requests.nodes import end_each, end_unlisted, known
 from plugins.xmpp.requests.request import Request
 from plugins.xmpp.requests.subscribing import ListedSubscription, by_subid, room_for_list
 from plugins.xmpp.wire.namespaces import PUBSUB, PUBSUB_OWNER
@@ -63,16 +63,11 @@ async def manage_subscriptions(request: Request) -> None:
         meant = [one for one in found if not one.leaving]
         named = [one for one in meant if subid in (None, one.subid)]
         if wanted == "none" and named:
-            await _end(request, named)
+            await end_each(request, named)
         elif wanted != "subscribed" or not named:
             state = "subscribed" if meant else "pending" if jid in record.requests else "none"
             refused.append(Element(_SUBSCRIPTION, {"jid": jid, "subscription": state}))
     await _answer(request, "subscriptions", node, refused)
-
-
-async def _end(request: Request, subscriptions: list[NodeSubscription]) -> None:
-    for subscription in subscriptions:
-        await request.service.clients.of(subscription.jid).end(subscription)
 
 
 async def affiliations(request: Request) -> None:

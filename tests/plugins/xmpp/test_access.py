@@ -99,6 +99,25 @@ async def test_whoever_is_on_the_list_no_longer_is_told_so(tmp_path: Path) -> No
         assert not service.registry.of_node(NODE)
 
 
+async def test_who_cannot_be_ended_now_keeps_no_other_on_a_node(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS, clients_max=4) as (server, service, _):
+        owner, one, other, third = ada(server), *(reader(server, number) for number in (1, 2, 3))
+        await create(owner, NODE, **PLAIN)
+        for each in (one, other):
+            await each.iq("set", subscribe(each.jid, None, NODE))
+        service.clients[one.jid].session.close()
+        await until(lambda: one.jid not in service.clients)
+        await third.iq("get", pubsub("<subscriptions/>"))
+        whitelist = {"pubsub#access_model": "whitelist"}
+        assert error_of(await configure(owner, NODE, **whitelist)) == ("wait", "resource-constraint")
+        assert within(await other.receive(), "e:event/e:subscription").get("subscription") == "none"
+        assert [each.jid for each in service.registry.of_node(NODE)] == [one.jid]
+        service.clients[third.jid].session.close()
+        await until(lambda: third.jid not in service.clients)
+        assert (await configure(owner, NODE, **whitelist)).get("type") == "result"
+        assert not service.registry.of_node(NODE)
+
+
 async def test_an_affiliation_is_never_more_than_the_rights_of_the_account(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
         owner, one = ada(server), reader(server)
