@@ -1,9 +1,9 @@
 """`smqpd sub`: writes messages as they come, and commits them once they are written.
 
-Two phases: RECEIVED, then batch by batch write and flush, and COMMIT. What was written is committed unless
-this program ends in between; then it comes again, marked as received. Where the connection ends, another is
-made: what comes again over it, and is written already, is committed without being written twice. What is
-withdrawn before it is written is another's, or nobody's: it is not written, and does not count.
+Two phases: RECEIVED, then batch by batch write, and COMMIT. What was written is committed unless this program
+ends in between; then it comes again, marked as received. Where the connection ends, another is made: what
+comes again over it, and is written already, is committed without being written twice. What is withdrawn
+before it is written is another's, or nobody's: it is not written, and does not count.
 """
 
 import base64
@@ -17,9 +17,9 @@ import msgspec
 import trio
 
 from daemon.frontend import SubscribeOptions
-from daemon.terminal import output
 from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE, Failure, tell
 from daemon.terminal.printable import printable
+from plugins.smqp import standard_output
 from plugins.smqp.client import (
     Client,
     LoginRefused,
@@ -223,13 +223,13 @@ async def _take(client: Client) -> list[Delivery]:
 
 async def _write(data: bytes) -> None:
     try:
-        # A write may wait for ever for whoever is to read; cancelled, its thread is left to itself.
-        await trio.to_thread.run_sync(output.write, data, abandon_on_cancel=True)
+        await standard_output.write(data)
     except BrokenPipeError:
         raise
     except OSError as error:
         text = f"standard output cannot be written: {error.strerror}; what is not written is not committed"
         raise Failure(text) from None
+    await trio.lowlevel.checkpoint_if_cancelled()  # with the connection cancelled, too: nothing commits it
 
 
 def _formatted(delivery: Delivery, format: Format) -> bytes:

@@ -1,6 +1,7 @@
 """`smqpd sub` over connections that end."""
 
 import io
+import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from daemon.frontend import SubscribeOptions
 from daemon.terminal.failure import UNREACHABLE, Failure
 from plugins.smqp.client import Client, LoginRefused, session
 from plugins.smqp.connection import ConnectionLost
+from plugins.smqp.standard_output import GRACE_S
 from plugins.smqp.sub import Wish, receive
 from routing.errors import Refusal
 from routing.message import Message, Section
@@ -155,6 +157,41 @@ async def test_sub_goes_on_over_another_connection_and_says_so(
         "smqpd: no connection: lost: the server closed the connection; trying again until there is one",
         "smqpd: connected again",
     ]
+
+
+async def test_an_interrupt_leaves_time_to_read_what_is_being_written_and_no_more(
+    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: Any, mock_clock: Any
+) -> None:
+    text = b"x" * 1_000_000
+    await publish(text)
+
+    async def interrupted(reads_then: bool) -> bytes:
+        """What is read of it after a pause, once `sub` was interrupted while it was writing."""
+        reads, writes = os.pipe()
+        monkeypatch.setattr(output, "fileno", lambda: writes)
+        interrupt, ended = trio.CancelScope(), trio.Event()
+
+        async def run() -> None:
+            with interrupt:
+                await receive(server, "desk", wish(None))
+            ended.set()
+
+        async with trio.open_nursery() as nursery, trio.lowlevel.FdStream(reads) as reader:
+            nursery.start_soon(run)
+            await trio.lowlevel.wait_readable(reads)
+            interrupt.cancel()
+            await pass_time(mock_clock, GRACE_S / 2)
+            assert not ended.is_set()
+            read = b""
+            while reads_then and not read.endswith(b"\n"):
+                read += await reader.receive_some()
+            await pass_time(mock_clock, GRACE_S / 2)
+            assert ended.is_set()
+        os.close(writes)
+        return read
+
+    assert await interrupted(reads_then=False) == b""
+    assert await interrupted(reads_then=True) == text + b"\n"
 
 
 async def test_what_is_written_and_was_not_committed_is_not_written_again(
