@@ -19,8 +19,8 @@ import msgspec
 import trio
 
 from daemon.frontend import SubscribeOptions
-from daemon.terminal import output
 from daemon.terminal.failure import FAILED, REFUSED, Failure, tell
+from plugins.smqp import standard_output
 from plugins.smqp.client import (
     Client,
     Publication,
@@ -82,21 +82,32 @@ async def publish(profile: Profile, channel: str, work: Work) -> None:
 async def _publish_all(
     client: Client, first: int, messages: list[Message], results: "_Results", receipts: "_Receipts | None"
 ) -> None:
-    """Publish messages, the first of them with this number, until one fails; on return all have an answer."""
+    """Publish messages, the first of them with this number, until one fails; on return all have an answer.
+
+    Cancelled, it still writes what is known to be stored.
+    """
     on_their_way: deque[tuple[int, Publication]] = deque()
-    for number, message in enumerate(messages, first):
-        if results.has_failed:
-            break
-        results.last = number
-        try:
-            on_their_way.append((number, await client.publish_soon(results.work.topic, message)))
-        except (Refusal, ConnectionLost) as error:
-            results.failed(number, error)
-        if len(on_their_way) >= OUTSTANDING_MAX:
-            await _report(*on_their_way.popleft(), results, receipts)
-    while on_their_way:
-        await _report(*on_their_way.popleft(), results, receipts)
-    await results.write()
+    try:
+        for number, message in enumerate(messages, first):
+            if results.has_failed:
+                break
+            results.last = number
+            try:
+                on_their_way.append((number, await client.publish_soon(results.work.topic, message)))
+            except (Refusal, ConnectionLost) as error:
+                results.failed(number, error)
+            if len(on_their_way) >= OUTSTANDING_MAX:
+                await _report(*on_their_way[0], results, receipts)
+                on_their_way.popleft()
+        while on_their_way:
+            await _report(*on_their_way[0], results, receipts)
+            on_their_way.popleft()
+    finally:
+        with trio.CancelScope(shield=True):  # after an interrupt, where nothing has to be waited for
+            for number, publication in on_their_way:
+                if publication.is_done:
+                    await _report(number, publication, results, None)
+        await results.write()
     results.check_written()
 
 
@@ -115,9 +126,13 @@ class _Receipts:
         self._work = work
         self._found: dict[str, Receipt] = {}
 
+    def has_come(self, smuid: str) -> bool:
+        """Whether `wait` has nothing to wait for."""
+        return smuid in self._found or self.ended is not None
+
     async def wait(self, smuid: str) -> Receipt | None:
         """That of a message which this client has published; None where no more come."""
-        while smuid not in self._found and self.ended is None:
+        while not self.has_come(smuid):
             try:
                 with lost_where_refused():
                     await self._take()
@@ -159,6 +174,7 @@ class _Results:
         self._errors: list[tuple[int, Refusal | ConnectionLost]] = []
         self._unwritten: list[tuple[str, str]] = []  # a Smuid, and the line with it
         self._failed: OSError | None = None
+        self._is_abandoned = False  # a write, which nobody reads
         self._due_to_nobody: list[str] = []
         self._without_receipt: list[str] = []
 
@@ -191,13 +207,15 @@ class _Results:
         self._unwritten.append((smuid, line))
 
     async def write(self) -> None:
-        """Write what was added."""
-        if not self._unwritten or self._failed is not None:
+        """Write what was added, as `standard_output.write` does; nothing more where that was cancelled."""
+        if not self._unwritten or self._failed is not None or self._is_abandoned:
             return
         data = "".join(f"{line}\n" for _, line in self._unwritten).encode()
         try:
-            # A write may wait for ever for whoever is to read; cancelled, its thread is left to itself.
-            await trio.to_thread.run_sync(output.write, data, abandon_on_cancel=True)
+            await standard_output.write(data)
+        except trio.Cancelled:
+            self._is_abandoned = True
+            raise
         except OSError as error:
             self._failed = error
         else:
@@ -270,7 +288,7 @@ def _in_short(smuids: list[str]) -> str:
 async def _report(
     number: int, publication: Publication, results: _Results, receipts: _Receipts | None
 ) -> None:
-    if receipts is not None or not publication.is_done:  # it may be a while
+    if not publication.is_done:  # it may be a while
         await results.write()
     try:
         reply = await publication.wait()
@@ -281,8 +299,11 @@ async def _report(
         return
     receipt = None
     if receipts is not None:
+        smuid = reply.get("smuid", "")
+        if not receipts.has_come(smuid):
+            await results.write()
         with trio.move_on_after(results.work.wait_receipt_s or 0):
-            receipt = await receipts.wait(reply.get("smuid", ""))
+            receipt = await receipts.wait(smuid)
     results.add(publication, reply, receipt)
 
 

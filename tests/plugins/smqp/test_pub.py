@@ -247,3 +247,47 @@ async def test_a_stored_message_is_named_where_the_connection_ends_before_its_re
     printed, said = capfd.readouterr()
     assert printed == f"{smuid}\n"
     assert said.startswith(f"smqpd: no receipt for {smuid}: lost: ")
+
+
+async def test_an_interrupt_before_the_receipt_leaves_the_smuid(
+    logins: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    interrupt = trio.CancelScope()
+
+    async def run() -> None:
+        with interrupt:
+            await publish(logins, "pub", WORK)
+
+    async with trio.open_nursery() as runs:
+        runs.start_soon(run)
+        [smuid] = await bodies(logins, 1)
+        await wait_all_tasks_blocked()
+        interrupt.cancel()
+    assert capfd.readouterr() == (f"{smuid}\n", "")
+
+
+@pytest.mark.parametrize("outstanding_max", [1, 1_000])
+async def test_an_interrupt_between_answers_and_their_writing_leaves_all_smuids(
+    logins: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    outstanding_max: int,
+) -> None:
+    monkeypatch.setattr("plugins.smqp.pub.OUTSTANDING_MAX", outstanding_max)
+    publish_soon, interrupt = Client.publish_soon, trio.CancelScope()
+
+    async def interrupted_after_two(client: Any, topic: str, message: Message) -> Any:
+        publication = await publish_soon(client, topic, message)
+        if message.sections[0].body == b"two":
+            await publication.wait()
+            interrupt.cancel()
+        return publication
+
+    monkeypatch.setattr(Client, "publish_soon", interrupted_after_two)
+    with interrupt:
+        await publish(logins, "pub", lines(tmp_path, b"one", b"two", b"three"))
+    monkeypatch.setattr(Client, "publish_soon", publish_soon)
+    printed = capfd.readouterr().out.split()
+    stored = await bodies(logins, 2)
+    assert [stored.get(smuid) for smuid in printed] == [b"one", b"two"]
