@@ -7,6 +7,7 @@ is long is folded within its column; where that is too narrow for the rest, the 
 import errno
 import json
 import os
+import select
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Annotated, Any, Final
@@ -97,8 +98,12 @@ def write(data: bytes) -> None:
     Past the buffer, in which nothing may be: Python takes its lock at exit, and that thread may hold it.
     """
     left = memoryview(data)
+    descriptor = sys.stdout.fileno()
     while left:
-        left = left[os.write(sys.stdout.fileno(), left) :]
+        try:
+            left = left[os.write(descriptor, left) :]
+        except BlockingIOError:  # whoever shares a terminal with us may have set it so
+            select.select([], [descriptor], [])
 
 
 def is_refused(error: OSError) -> bool:

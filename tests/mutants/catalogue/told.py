@@ -96,8 +96,8 @@ MUTATIONS = [
     Mutation(
         name="sub commits what is written only in part",
         file="daemon/terminal/output.py",
-        old="left = left[os.write(sys.stdout.fileno(), left) :]",
-        new="left = left[os.write(sys.stdout.fileno(), left) * len(left) :]",
+        old="left = left[os.write(descriptor, left) :]",
+        new="left = left[os.write(descriptor, left) * len(left) :]",
         tests=(
             "tests/plugins/smqp/test_commands.py::test_what_is_written_only_in_part_is_not_committed_either",
         ),

@@ -435,6 +435,24 @@ async def test_what_cannot_be_written_is_not_committed(smqpd: CommandLine) -> No
     assert (await smqpd("sub", "t", "-n", "1")).out == b"rain\n"
 
 
+async def test_output_that_others_have_set_not_to_block_is_written_as_it_is_read(smqpd: CommandLine) -> None:
+    """As whoever shares a terminal or a pipe may do."""
+    body = b"x" * 1_000_000
+    await smqpd("pub", "t", "--delivery", "ONE", stdin=body)
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+
+    async def receive() -> None:
+        received = await smqpd("sub", "t", "-n", "1", "--raw", stdout=writes)
+        os.close(writes)
+        assert (received.exit_code, received.error) == (0, "")
+
+    async with trio.open_nursery() as nursery, trio.lowlevel.FdStream(reads) as reader:
+        nursery.start_soon(receive)
+        read = b"".join([part async for part in reader])
+    assert read == body
+
+
 async def test_what_is_written_only_in_part_is_not_committed_either(
     smqpd: CommandLine, tmp_path: Path
 ) -> None:
