@@ -71,7 +71,8 @@ async def test_a_file_that_takes_only_a_part_is_a_failure_also_where_nothing_is_
         ["sh", "-c", f"ulimit -f 1; {command} > {tmp_path / 'shown'}"],
         capture_stderr=True,
         check=False,
-        env=smqpd.environment | {"PYTHONUNBUFFERED": "1"},
+        # the limit holds for all files, those too in which Python keeps modules
+        env=smqpd.environment | {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"},
     )
     said = b"smqpd: standard output cannot be written: File too large\n"
     assert (ended.returncode, ended.stderr) == (1, said)

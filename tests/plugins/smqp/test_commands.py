@@ -463,7 +463,8 @@ async def test_what_is_written_only_in_part_is_not_committed_either(
         ["sh", "-c", f"ulimit -f 1; {command} > {tmp_path / 'written'}"],
         capture_stderr=True,
         check=False,
-        env=smqpd.environment | {"PYTHONUNBUFFERED": "1"},
+        # the limit holds for all files, those too in which Python keeps modules
+        env=smqpd.environment | {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"},
     )
     assert (failed.returncode, failed.stderr) == (
         1,
