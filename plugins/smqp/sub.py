@@ -138,9 +138,8 @@ class _Receiving:
         if self._silent_at is None or _is_final(lost):
             raise lost
         if self._left == 0:
-            count = len(self._uncertain)
-            text = f"no connection: {lost}; written, but perhaps to come again, as COMMIT was not answered"
-            raise Failure(f"{text}: {count}", UNREACHABLE)
+            written = "written, but perhaps to come again, as it is not known to be committed"
+            raise Failure(f"no connection: {lost}; {written}: {len(self._uncertain)}", UNREACHABLE)
         now = trio.current_time()
         if self._connected_at is not None:
             if now - self._connected_at > self._pause_s:

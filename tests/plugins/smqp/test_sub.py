@@ -402,13 +402,26 @@ async def test_what_is_withdrawn_once_it_is_written_is_said_to_be(
     )
 
 
+@pytest.mark.parametrize("ends", ["lost", "not-available"])
 async def test_a_count_that_is_written_and_not_committed_is_said_to_be(
-    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    site: BrokerSite,
+    server: Any,
+    output: Output,
+    publish: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    ends: str,
 ) -> None:
     """Nobody waits for a site that is gone, for a message that is written."""
-    once_written(monkeypatch, output, b"one\n", server.cut)
+
+    def end() -> None:
+        site.broker.draining = ends == "not-available"  # COMMIT is refused
+        if ends == "lost":
+            server.cut()
+
+    once_written(monkeypatch, output, b"one\n", end)
     await publish(b"one")
-    with pytest.raises(Failure, match="perhaps to come again, as COMMIT was not answered: 1") as failure:
+    written = "written, but perhaps to come again, as it is not known to be committed: 1"
+    with pytest.raises(Failure, match=f"no connection: {ends}: .*; {written}") as failure:
         await receive(server, "desk", wish(1))
     assert failure.value.exit_code == UNREACHABLE
     assert (output.written, server.attempts) == (b"one\n", 1)
