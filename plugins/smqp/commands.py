@@ -278,9 +278,6 @@ def bench(
 
     Ends with 1 where something did not come. The clients take about as much of the machine as the site does.
     """
-    if delivery is Mode.ONE and not subscribers:
-        text = "messages for --delivery ONE wait on the site for a subscriber"
-        raise Failure(f"{text}; leave --subscribers 0 out, or take --delivery ALL", USAGE)
     plan = BenchPlan(
         topic=_usage(lambda: check_topic(topic or f"bench.{secrets.token_hex(6)}")),
         messages=messages,

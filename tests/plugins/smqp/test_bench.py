@@ -13,7 +13,7 @@ import trio
 import trio.testing
 
 from daemon.frontend import SubscribeOptions
-from daemon.terminal.failure import REFUSED, UNREACHABLE, USAGE, Failure
+from daemon.terminal.failure import REFUSED, UNREACHABLE, Failure
 from plugins.smqp.bench import ONE_TIMEOUT_S, BenchPlan, bench
 from plugins.smqp.client import Client, session
 from routing.message import INFINITE, Message, Section
@@ -186,12 +186,6 @@ async def test_messages_for_one_subscriber_do_not_wait_for_ever_where_none_takes
         await other.subscribe("t")
         taken = await other.take()
     assert {delivery.message.timeout_s for delivery in taken} == {ONE_TIMEOUT_S}
-
-
-async def test_messages_for_one_subscriber_need_one(site: SiteProcess) -> None:
-    code, said = await ended(site, "--delivery", "ONE", "--subscribers", "0")
-    assert code == USAGE
-    assert said.startswith("smqpd: messages for --delivery ONE wait on the site for a subscriber; ")
 
 
 async def test_a_machine_that_has_run_for_months_is_measured_as_any_other(
