@@ -369,7 +369,15 @@ def is_writing_to(process: Any, descriptor: int) -> bool:
     return False
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="system calls have other numbers elsewhere")
+def system_calls_are_told() -> bool:
+    """Whether one may see what a process waits in, which not every container lets one."""
+    try:
+        return platform.machine() == "x86_64" and bool(Path("/proc/self/syscall").read_text())
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not system_calls_are_told(), reason="nothing says what it waits in, with these numbers")
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 async def test_a_signal_ends_pub_and_sub_while_nobody_reads_what_they_write(
     smqpd: CommandLine, number: signal.Signals, exit_code: int
