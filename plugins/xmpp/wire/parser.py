@@ -116,8 +116,10 @@ class _NewParser(Exception):
 class StreamParser:
     """One stream from its first byte to its last."""
 
-    def __init__(self, limits: ParserLimits) -> None:
+    def __init__(self, limits: ParserLimits, *, passes_over: bool = True) -> None:
+        """Without `passes_over`, a stanza whose namespaces alone are wrong ends the stream."""
         self._limits = limits
+        self._passes_over = passes_over
         self._events: list[ParsedEvent] = []
         self._open: list[str] = []
         """Elements, as expat names them."""
@@ -130,12 +132,15 @@ class StreamParser:
         self._header = b""
         self._begin()
 
-    def _begin(self, *, namespaces: bool = True) -> None:
-        """Let a new parser go on behind the header, if there was one, and in the elements that are open."""
-        separator = _SEPARATOR if namespaces else None
+    def _begin(self) -> None:
+        """Let a new parser go on behind the header, if there was one, and in the elements that are open.
+
+        Where these are passed over, it knows of no namespaces.
+        """
+        self._namespaces = not self._too_much
+        separator = _SEPARATOR if self._namespaces else None
         parser = self._parser = expat.ParserCreate("UTF-8", namespace_separator=separator)
         parser.namespace_prefixes = True
-        self._namespaces = namespaces
         parser.buffer_text = True
         if hasattr(parser, "SetReparseDeferralEnabled"):
             # else a stanza could wait in the parser for bytes that come much later
@@ -156,32 +161,38 @@ class StreamParser:
     def feed(self, data: bytes | bytearray) -> list[ParsedEvent]:
         """The next bytes to what they complete. Raises StreamBroken; then nothing more may be fed."""
         for start in range(0, len(data), FEED_BYTES):
-            self._feed(data[start : start + FEED_BYTES])
+            unread = data[start : start + FEED_BYTES]
+            while unread:
+                # a new parser has to read what the one before it kept of a tag, which may be long
+                unread = self._feed(unread[:FEED_BYTES]) + unread[FEED_BYTES:]
         events, self._events = self._events, []
         return events
 
-    def _feed(self, chunk: bytes | bytearray) -> None:
+    def _feed(self, chunk: bytes | bytearray) -> bytes | bytearray:
+        """Gives what a new parser has to read: of the chunk, and of the tag that was begun before it.
+
+        The chunk has at most FEED_BYTES, as expat tells what is unread of 1 MiB alone.
+        """
         try:
             self._parser.Parse(chunk, False)
         except _NewParser as new:
             self._begin()
-            self._feed(new.unread)
-            return
+            return new.unread
         except expat.ExpatError as error:
             text = expat.ErrorString(error.code)
-            if error.code not in _OF_NAMESPACES or not self._header:
+            if error.code not in _OF_NAMESPACES or not self._header or not self._passes_over:
                 raise StreamBroken("not-well-formed", text) from None
             unread = self._begun + chunk
             del unread[: len(unread) - (self._fed + len(chunk) - self._parser.ErrorByteIndex)]
             self._pass_over(text)
-            self._begin(namespaces=False)
-            self._feed(unread)
-            return
+            self._begin()
+            return unread
         self._fed += len(chunk)
         self._begun += chunk
         del self._begun[: len(self._begun) - (self._fed - self._parser.CurrentByteIndex)]
         if self._fed - self._stanza_from > self._limits.stanza_bytes_max:
             self._check_size()
+        return b""
 
     def _check_size(self) -> None:
         most = self._limits.stanza_bytes_max
@@ -320,7 +331,7 @@ def _written(expat_name: str) -> str:
 
 def parse_fragment(data: bytes, limits: ParserLimits) -> Element:
     """One element and nothing else, from a document of its own. Raises StreamBroken."""
-    parser = StreamParser(limits)
+    parser = StreamParser(limits, passes_over=False)
     events = parser.feed(b"<_>" + data + b"</_>")
     if len(events) != 3 or not isinstance(events[1], Element):
         raise StreamBroken("bad-format", "not one element")

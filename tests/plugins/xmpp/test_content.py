@@ -132,6 +132,7 @@ BODIES = [
     Section("application/xml", b'<a b="double quotes" />'),
     Section("application/xml", b"<a>" * 60 + b"</a>" * 60),
     Section("application/xml", b"<broken"),
+    Section("application/xml", b"<a><o:b/></a>" * 600),
     Section("application/xml", b"<data xmlns='urn:smqp:xmpp:0'>bm8=</data>"),
     Section("application/xml", b"<a xmlns='urn:a}b c'/>"),
     Section("application/xml", b"<xml:a><b xmlns='urn:b'/></xml:a>"),

@@ -128,13 +128,43 @@ def test_a_stanza_whose_namespaces_alone_are_wrong_is_passed_over_and_the_next_o
             assert after[0].tag == "{jabber:component:accept}c"
 
 
-@pytest.mark.parametrize("end", [b"<a b='", b"</other>", b"<!-- hidden -->", b"\x00", b"<a>" * 11_000])
+def test_however_many_such_stanzas_come_at_once_each_is_passed_over() -> None:
+    _, *passed_over, after = feed(HEADER + b"<iq from='a'><o:b/></iq>" * 2_000 + b"<iq id='2'/>")
+    assert [each.text for each in passed_over] == ["unbound prefix"] * 2_000
+    assert after.get("id") == "2"
+
+
+@pytest.mark.parametrize("over", range(-80_000, 20_000, 10_000))
+def test_what_comes_behind_a_long_tag_that_is_wrong_stays_in_its_own_stanza(over: int) -> None:
+    parser = StreamParser(ParserLimits(stanza_bytes_max=2**24))
+    # expat tells of 1 MiB at a time what is unread
+    tag = b"<o:a b='" + b"y" * (2**20 + over) + b"'/>"
+    inner = b"<p>" + b"z" * 30_000 + b"</p><iq xmlns='jabber:component:accept' from='ada'/>"
+    data = HEADER + b"<iq from='bob'>" + tag + b"</iq><iq xmlns='e' from='bob'>" + inner + b"</iq>"
+    _, passed_over, one = parser.feed(data[:40_000]) + parser.feed(data[40_000:])
+    assert isinstance(passed_over, StanzaTooMuch)
+    assert isinstance(one, Element)
+    assert (passed_over.head.get("from"), one.get("from")) == ("bob", "bob")
+    assert [each.tag for each in one] == ["{e}p", "{jabber:component:accept}iq"]
+
+
+@pytest.mark.parametrize(
+    ("end", "condition", "text"),
+    [
+        (b"<a b='", "policy-violation", "a tag of over 10000 bytes"),
+        (b"</other>", "not-well-formed", "mismatched tag"),
+        (b"<!-- hidden -->", "restricted-xml", "a comment"),
+        (b"\x00", "not-well-formed", "not well-formed (invalid token)"),
+        (b"<a>" * 11_000, "policy-violation", "over 10000 open elements"),
+    ],
+)
 def test_what_is_passed_over_for_its_namespaces_ends_the_stream_where_another_stanza_would(
-    end: bytes,
+    end: bytes, condition: str, text: str
 ) -> None:
     begin = HEADER + b"<iq><a xmlns='" + XML_OWN + b"'>"
-    with pytest.raises(StreamBroken):
+    with pytest.raises(StreamBroken) as broken:
         feed(begin + end + b"x" * 100_000)
+    assert (broken.value.condition, broken.value.text) == (condition, text)
 
 
 def test_elements_are_counted_in_each_stanza_alone() -> None:
