@@ -12,9 +12,9 @@
 Text (`text/...` and JSON in UTF-8) of characters that XML can carry is `<text type='text/plain'>` as it is,
 other content `<data type='image/png'>base64</data>`; a message of several sections, or with headers in its
 section, is a `<section type='...'>` for each, with its headers and one `<text>` or `<data>`. Content is sent
-as XML or as text only where the bytes that come of it are the very bytes that were published, so it arrives
-unchanged through every front end. The item's id travels as the header Item-Id; a message without one has
-its Smuid.
+as XML or as text only where the bytes that come of it are the very bytes that were published, and servers
+pass them on as they are, so it arrives unchanged through every front end. The item's id travels as the
+header Item-Id; a message without one has its Smuid.
 """
 
 import base64
@@ -53,11 +53,11 @@ _IS_SAID_WITH_CREATED: Final = re.compile(f"(?:{_SAID_ELSEWHERE}|Created): ").ma
 
 _HEADERS: Final = frozenset({f"{{{SMQP}}}headers", f"{{{SHIM}}}headers"})
 _HEADER: Final = frozenset({f"{{{SMQP}}}header", f"{{{SHIM}}}header"})
-_OWN: Final = f"{{{SMQP}}}"
 _DATA: Final = f"{{{SMQP}}}data"
 _TEXT: Final = f"{{{SMQP}}}text"
 _SECTION: Final = f"{{{SMQP}}}section"
 _DELAY: Final = f"{{{DELAY}}}delay"
+_XML_ATTRIBUTES: Final = frozenset(f"{{{XML}}}{name}" for name in ("base", "id", "lang", "space"))
 
 
 class _WrittenXml(bytes):
@@ -154,18 +154,25 @@ def xml_section(element: Element) -> Section:
     """An element as content; what follows it is not part of it."""
     element.tail = None
     body = serialize(element, "").encode()
-    as_it_is = _names_its_namespace(element) and not _is_own(element)
+    as_it_is = element.tag[:1] == "{" and not _is_own(element) and (b"xml:" not in body or _is_kept(element))
     return Section(XML_TYPE, _WrittenXml(body) if as_it_is else body)
 
 
-def _names_its_namespace(element: Element) -> bool:
-    """Whether it means the same anywhere; what is in one of XML's own takes the namespace around it."""
-    return namespace_of(element.tag) not in ("", XML)
+def _is_kept(element: Element) -> bool:
+    """Whether servers pass it on as it is: of XML's own namespace, they know four attributes alone.
+
+    Of another name in it they make XML that is none, which would end the streams of subscribers.
+    """
+    return not any(
+        namespace_of(each.tag) == XML
+        or any(namespace_of(name) == XML and name not in _XML_ATTRIBUTES for name in each.attrib)
+        for each in element.iter()
+    )
 
 
 def _is_own(element: Element) -> bool:
     """Whether it would be taken for something else than content."""
-    return element.tag.startswith(_OWN) or element.tag in _HEADERS or element.tag == _DELAY
+    return namespace_of(element.tag) == SMQP or element.tag in _HEADERS or element.tag == _DELAY
 
 
 def _read_headers(element: Element) -> list[tuple[str, str]]:
@@ -276,7 +283,7 @@ def _as_text(section: Section) -> str | None:
 
 
 def _as_xml(body: bytes, namespace: str) -> str | None:
-    """The body as an element from which exactly these bytes are written again, else None."""
+    """The body as an element of which exactly these bytes are written again, here and by servers, else None."""
     if isinstance(body, _WrittenXml):
         return body.decode()
     try:
@@ -284,6 +291,7 @@ def _as_xml(body: bytes, namespace: str) -> str | None:
         text = serialize(element, "")
     except (StreamBroken, ValueError):
         return None
-    if text.encode() != body or _is_own(element):
+    if text.encode() != body or _is_own(element) or not _is_kept(element):
         return None
-    return text if _names_its_namespace(element) else serialize(element, namespace)
+    # an element that names its namespace means the same anywhere
+    return text if element.tag[:1] == "{" else serialize(element, namespace)

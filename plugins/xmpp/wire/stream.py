@@ -13,7 +13,7 @@ import hashlib
 from typing import Final, Literal
 from xml.etree.ElementTree import Element
 
-from plugins.xmpp.wire.namespaces import COMPONENT, STREAM, STREAM_ERRORS, local_name
+from plugins.xmpp.wire.namespaces import COMPONENT, STREAM, STREAM_ERRORS, local_name, namespace_of
 from plugins.xmpp.wire.parser import (
     ParserLimits,
     StanzaTooMuch,
@@ -134,7 +134,7 @@ class ComponentStream:
         for child in error:
             if local_name(child.tag) == "text":
                 text = (child.text or "")[:200]
-            elif child.tag.startswith(f"{{{STREAM_ERRORS}}}"):
+            elif namespace_of(child.tag) == STREAM_ERRORS:
                 condition = local_name(child.tag)
         established = self.state == "established"
         self.state = "closed"

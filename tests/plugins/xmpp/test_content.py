@@ -136,6 +136,7 @@ BODIES = [
     Section("application/xml", b"<data xmlns='urn:smqp:xmpp:0'>bm8=</data>"),
     Section("application/xml", b"<a xmlns='urn:a}b c'/>"),
     Section("application/xml", b"<xml:a><b xmlns='urn:b'/></xml:a>"),
+    Section("application/xml", b"<a xmlns='urn:a' xml:lang='de'> xml:b='c'</a>"),
     Section("application/octet-stream", bytes(range(256))),
     Section("text/plain", b""),
 ]
@@ -184,13 +185,38 @@ async def test_what_takes_the_namespace_around_it_stays_in_its_own(tmp_path: Pat
         client = ada(server)
         await client.iq("set", subscribe(client.jid, "1", "work"))
         session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
-        for body in (b"<a/>", b"<xml:a><a/></xml:a>"):
-            section = Section("application/xml", body)
-            session.publish("work", Message(delivery="ONE", sections=(section,)))
-            item = await notified(client)
-            assert [each.tag for each in item.iter()][-1] == "a"
-            await client.iq("set", pubsub(f"<retract node='work'><item id='{item.get('id')}'/></retract>"))
-            await client.receive()
+        section = Section("application/xml", b"<a/>")
+        session.publish("work", Message(delivery="ONE", sections=(section,)))
+        [entry] = await notified(client)
+        assert entry.tag == "a"
+        session.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "tag"),
+    [
+        ("<xml:a/>", f"{{{SMQP}}}data"),
+        ("<a xmlns='urn:a'><b><xml:lang/></b></a>", f"{{{SMQP}}}data"),
+        ("<a xmlns='urn:a'><b xml:href='c'/></a>", f"{{{SMQP}}}data"),
+        ("<a xmlns='urn:a' xml:lang='de'><b xml:space='default'/> xml:href='c'</a>", "{urn:a}a"),
+        (f"<a xmlns='{SMQP}}}b'/>", f"{{{SMQP}}}b}}a"),
+    ],
+)
+async def test_only_what_servers_would_make_no_xml_of_is_bytes(
+    tmp_path: Path, content: str, tag: str
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        await client.iq("set", subscribe(client.jid, "1", "work"))
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        section = Section("application/xml", content.encode())
+        session.publish("work", Message(delivery="ONE", sections=(section,)))
+        item = await notified(client)
+        assert item[0].tag == tag
+        await client.iq("set", pubsub(f"<retract node='work'><item id='{item.get('id')}'/></retract>"))
+        await client.receive()
+        await client.send(f"<message to='work@{COMPONENT_NAME}'>{content}</message>")
+        assert (await notified(client))[0].tag == tag
         session.close()
 
 
