@@ -283,7 +283,7 @@ def _as_text(section: Section) -> str | None:
 
 
 def _as_xml(body: bytes, namespace: str) -> str | None:
-    """The body as an element of which exactly these bytes are written again, here and by servers, else None."""
+    """The body as an element of which exactly these bytes are written again, by servers too; else None."""
     if isinstance(body, _WrittenXml):
         return body.decode()
     try:
