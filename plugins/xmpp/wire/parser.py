@@ -1,15 +1,16 @@
 """Cuts the bytes of an XML stream into its header, the stanzas under it, and its end.
 
 What XMPP forbids ends the stream: a document type (and with it every entity but the five), comments,
-processing instructions. A stanza that is too large, too deep or has too many attributes does not, since a
-client would end everyone's stream with it: the rest of it is passed over, and it comes as a `StanzaTooMuch`.
+processing instructions. A stanza that is too large, too deep, or has too many attributes or too long a
+namespace does not, since a client would end everyone's stream with it: the rest of it is passed over, and it
+comes as a `StanzaTooMuch`.
 Nothing of it is kept meanwhile. Only what the parser itself would have to keep ends the stream: a tag
 without an end, or thousands of open elements.
 
 Nor does a stanza of which nothing but a namespace is wrong. Servers themselves write such, of what a client
 may send: Prosody and ejabberd pass `<xml:a/>` on as `<a xmlns='http://www.w3.org/XML/1998/namespace'/>`, at
 which expat ends, as Namespaces in XML has it. The rest of the stanza is passed over by a parser that knows of
-no namespaces.
+no namespaces; and behind a namespace that is too long, as any other gives it out with each name.
 
 The parser keeps each name that it has read for as long as it lives, also those of what is passed over, and a
 component's stream lives for months. So a new one goes on with the stream, from one stanza to the next, once
@@ -33,6 +34,9 @@ FEED_BYTES: Final = 65_536
 
 PARSER_BYTES_MAX: Final = 2**20
 """Read by one parser before the next stanza goes to a new one: the names in it can take 22 times as much."""
+
+NAMESPACE_CHARACTERS_MAX: Final = 256
+"""Each name that takes it has it once more, in as little as four bytes of a stanza."""
 
 _SEPARATOR: Final = "\x01"
 """Between namespace and name. Expat refuses namespaces that hold it, and no document can hold this one."""
@@ -63,7 +67,8 @@ class ParserLimits(msgspec.Struct, frozen=True, kw_only=True):
         stanza_bytes_max: from its `<` to its last `>`.
         depth_max: of nested elements, the stanza itself being the first. XEPs come near 10.
         attributes_max: of one element.
-        elements_max: of one stanza: each takes some 120 bytes of memory, and four of the stanza's.
+        elements_max: of one stanza: each takes some 120 bytes of memory beside its name, and four of the
+            stanza's.
     """
 
     stanza_bytes_max: int
@@ -103,7 +108,7 @@ ParsedEvent = StreamHeader | Element | StanzaTooMuch | StreamEnd
 
 
 class _NewParser(Exception):
-    """A stanza begins that goes to a new parser.
+    """A stanza, or an element of one that is passed over, goes to a new parser.
 
     Attributes:
         unread: its bytes, and all behind them.
@@ -139,7 +144,8 @@ class StreamParser:
         """
         self._namespaces = not self._too_much
         separator = _SEPARATOR if self._namespaces else None
-        parser = self._parser = expat.ParserCreate("UTF-8", namespace_separator=separator)
+        # names are kept in `_names`, which is bounded, and not with all namespaces for as long as the parser
+        parser = self._parser = expat.ParserCreate("UTF-8", namespace_separator=separator, intern=None)
         parser.namespace_prefixes = True
         parser.buffer_text = True
         if hasattr(parser, "SetReparseDeferralEnabled"):
@@ -150,6 +156,7 @@ class StreamParser:
         self._fed = self._stanza_from = len(before)
         self._begun.clear()
         self._names: dict[str, str] = {}
+        parser.StartNamespaceDeclHandler = self._declares
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text
@@ -223,6 +230,14 @@ class StreamParser:
         if ":" in name or default is None:
             raise StreamBroken("invalid-namespace", "a stanza in another namespace")
         return f"{{{default[1].decode()}}}{name}"
+
+    def _declares(self, _: str | None, namespace: str | None) -> None:
+        if namespace and len(namespace) > NAMESPACE_CHARACTERS_MAX and self._header:
+            text = f"a namespace of over {NAMESPACE_CHARACTERS_MAX} characters"
+            if not self._passes_over:
+                raise StreamBroken("policy-violation", text)
+            self._pass_over(text)
+            raise _NewParser(self._unread())
 
     def _start(self, expat_name: str, attributes: dict[str, str]) -> None:
         limits, depth = self._limits, len(self._open)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.xmpp.wire.parser import (
+    NAMESPACE_CHARACTERS_MAX,
     OPEN_ELEMENTS_MAX,
     PARSER_BYTES_MAX,
     ParserLimits,
@@ -207,6 +208,40 @@ def test_however_many_names_a_stream_has_named_little_is_kept(content: Callable[
     # each is over the limits, which does not keep the parser from remembering the names in it
     kept = bytes_kept(lambda number: parser.feed(b"<iq>" + content(number) + b"</iq>"), 200)
     assert kept < 4 * PARSER_BYTES_MAX
+
+
+LONG_NAMESPACE = b"u" * (NAMESPACE_CHARACTERS_MAX + 1)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"<a xmlns='" + LONG_NAMESPACE + b"'><b><c/></b></a>",
+        b"<a xmlns:p='" + LONG_NAMESPACE + b"'><b p:c=''/></a>",
+        b"<a>" * 11 + b"<a xmlns='" + LONG_NAMESPACE + b"'/>" + b"</a>" * 11,
+    ],
+)
+def test_a_stanza_with_a_long_namespace_is_passed_over_and_alone_is_refused(content: bytes) -> None:
+    data = HEADER + b"<iq from='a'>" + content + b"</iq><iq id='2'/>"
+    for step in (len(data), 7, 1):
+        _, too_much, after = feed(*(data[i : i + step] for i in range(0, len(data), step)))
+        assert isinstance(too_much, StanzaTooMuch)
+        assert too_much.head.get("from") == "a"
+        assert after.get("id") == "2"
+    with pytest.raises(StreamBroken):
+        parse_fragment(content, LIMITS)
+
+
+def test_a_long_namespace_is_not_kept_with_each_name_in_it() -> None:
+    parser = StreamParser(ParserLimits(stanza_bytes_max=2**20))
+    parser.feed(HEADER)
+    begin = b"<iq><a xmlns='" + b"u" * 20_000 + b"'>"
+
+    def new_names(call: int) -> None:
+        names = b"".join(b"<b%d-%d/>" % (call, number) for number in range(1_000))
+        parser.feed(begin + names + b"</a></iq>")
+
+    assert bytes_kept(new_names, 2) < PARSER_BYTES_MAX
 
 
 @pytest.mark.parametrize("step", [3_000, 65_536, 10_000_000])
