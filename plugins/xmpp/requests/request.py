@@ -25,6 +25,8 @@ from plugins.xmpp.known.queueing import ItemHolders
 from plugins.xmpp.known.registry import NodeSubscription, Registry
 from plugins.xmpp.known.replaced import Replaced
 from plugins.xmpp.settings import XmppSettings
+from plugins.xmpp.wire.component import StanzaTooLargeError
+from plugins.xmpp.wire.serializer import UnsendableError
 from routing.names import check_topic
 from routing.patterns import check_wanted
 
@@ -212,13 +214,20 @@ class Request(OpenRequest, frozen=True):
     def unless_refused(self, go_on: Done) -> Done:
         """Go on with what the broker has done; what it refuses is answered with the error.
 
-        So is an answer that cannot be sent, as the broker has done it for good.
+        Where the answer cannot be sent it is a result without content: after an error the client would ask again
+        for what has been done for good.
         """
+
+        async def answered(answer: Answer) -> None:
+            try:
+                await go_on(answer)
+            except (UnsendableError, StanzaTooLargeError):
+                await self.answer()
 
         async def done(answer: Answer) -> None:
             if answer.error is not None:
                 await self.service.fail(self.stanza, from_refusal(answer.error))
             else:
-                await self.service.answering(self.stanza, go_on(answer))
+                await self.service.answering(self.stanza, answered(answer))
 
         return done
