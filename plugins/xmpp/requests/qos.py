@@ -149,6 +149,8 @@ async def assured(request: Request) -> None:
     if known is not None:
         if known.state == "storing":
             known.waiting.append(request.stanza)
+        elif known.message is _UNREADABLE:
+            raise _unreadable()
         else:
             await request.service.answer(_received(request.stanza, msg_id))
         return
@@ -204,6 +206,10 @@ def _received(iq: Element, msg_id: str) -> Element:
     return result(iq, Element(f"{{{QOS}}}received", {"msgId": msg_id}))
 
 
+def _unreadable() -> StanzaError:
+    return StanzaError("internal-server-error", "cancel", "what was held cannot be read any more")
+
+
 async def deliver(request: Request) -> None:
     """Publish the message that `<deliver/>` names, once, however often it is asked for."""
     msg_id = _msg_id(request.action)
@@ -217,7 +223,7 @@ async def deliver(request: Request) -> None:
     elif holding.state == "storing":
         raise StanzaError("unexpected-request", "wait", "it has not been answered yet")
     elif holding.message is _UNREADABLE:
-        raise StanzaError("internal-server-error", "cancel", "what was held cannot be read any more")
+        raise _unreadable()
     else:
         publication = _assured_publication(request, holding.to, holding.message)
         delivered = partial(_delivered, request, msg_id, holding)

@@ -214,8 +214,8 @@ class Request(OpenRequest, frozen=True):
     def unless_refused(self, go_on: Done) -> Done:
         """Go on with what the broker has done; what it refuses is answered with the error.
 
-        Where the answer cannot be sent it is a result without content: after an error the client would ask again
-        for what has been done for good.
+        Where the answer cannot be sent it is a result without content: after an error the client would ask
+        again for what has been done for good.
         """
 
         async def answered(answer: Answer) -> None:
