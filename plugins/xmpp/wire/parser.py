@@ -26,8 +26,10 @@ from xml.parsers import expat
 
 import msgspec
 
-OPEN_ELEMENTS_MAX: Final = 10_000
-"""The parser remembers each, also of what is passed over."""
+OPEN_ELEMENTS_MAX: Final = 100_000
+"""The parser remembers each, also of what is passed over; a stanza of 256 KiB, which is what servers let
+through, has no more.
+"""
 
 FEED_BYTES: Final = 65_536
 """Given to the parser at a time, so that a limit is looked at this often."""
@@ -220,7 +222,7 @@ class StreamParser:
             # namespace, name and prefix; or the name alone
             namespace, _, name = expat_name.partition(_SEPARATOR)
             name = f"{{{namespace}}}{name.partition(_SEPARATOR)[0]}" if name else namespace
-            if len(self._names) < 1000 and len(expat_name) < 200:
+            if len(self._names) < 1000 and len(expat_name) < NAMESPACE_CHARACTERS_MAX + 200:
                 self._names[expat_name] = name
         return name
 

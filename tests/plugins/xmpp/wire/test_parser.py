@@ -156,7 +156,7 @@ def test_what_comes_behind_a_long_tag_that_is_wrong_stays_in_its_own_stanza(over
         (b"</other>", "not-well-formed", "mismatched tag"),
         (b"<!-- hidden -->", "restricted-xml", "a comment"),
         (b"\x00", "not-well-formed", "not well-formed (invalid token)"),
-        (b"<a>" * 11_000, "policy-violation", "over 10000 open elements"),
+        (b"<a>" * 110_000, "policy-violation", "over 100000 open elements"),
     ],
 )
 def test_what_is_passed_over_for_its_namespaces_ends_the_stream_where_another_stanza_would(
@@ -166,6 +166,14 @@ def test_what_is_passed_over_for_its_namespaces_ends_the_stream_where_another_st
     with pytest.raises(StreamBroken) as broken:
         feed(begin + end + b"x" * 100_000)
     assert (broken.value.condition, broken.value.text) == (condition, text)
+
+
+def test_what_is_as_deep_as_a_server_lets_through_is_passed_over_and_what_follows_is_read() -> None:
+    deep = b"<iq from='bob'>" + b"<a>" * 50_000 + b"</a>" * 50_000 + b"</iq>"
+    _, passed_over, one = feed(HEADER + deep + b"<iq from='ada'/>")
+    assert isinstance(passed_over, StanzaTooMuch)
+    assert isinstance(one, Element)
+    assert (passed_over.head.get("from"), one.get("from")) == ("bob", "ada")
 
 
 def test_elements_are_counted_in_each_stanza_alone() -> None:
