@@ -103,7 +103,7 @@ async def test_a_subscription_ends_unless_somebody_consumes_from_it(
 
 
 async def test_who_consumes_again_while_what_waits_is_counted_keeps_the_subscription(
-    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stepping, "STEP_S", 0.0)  # as if each part took long
     async with virtual_site(tmp_path) as site:
@@ -114,9 +114,10 @@ async def test_who_consumes_again_while_what_waits_is_counted_keeps_the_subscrip
         smuids = [await ada.publish("weather", priority=priority) for priority in (1, 2, 3, 4)]
         await operations.remove_message("weather", smuids[0], CAL)  # so that they are counted one by one
         again = site.login("bob")
-        nursery.start_soon(again.subscribe, "weather")
-        with pytest.raises(Refusal, match=f"end that first: sessions {again.session.id}") as refused:
-            await operations.end_subscription("weather", "bob", "desk", CAL)
+        async with trio.open_nursery() as consuming:
+            consuming.start_soon(again.subscribe, "weather")
+            with pytest.raises(Refusal, match=f"end that first: sessions {again.session.id}") as refused:
+                await operations.end_subscription("weather", "bob", "desk", CAL)
         assert refused.value.code == CONFLICT
         assert len(await again.delivered(3)) == 3
 

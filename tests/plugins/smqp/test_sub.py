@@ -164,10 +164,12 @@ async def test_an_interrupt_leaves_time_to_read_what_is_being_written_and_no_mor
 ) -> None:
     text = b"x" * 1_000_000
     await publish(text)
+    written_to = []  # closed at the end: a write that was left to itself may go on, into what has its number
 
     async def interrupted(reads_then: bool) -> bytes:
         """What is read of it after a pause, once `sub` was interrupted while it was writing."""
         reads, writes = os.pipe()
+        written_to.append(writes)
         monkeypatch.setattr(output, "fileno", lambda: writes)
         interrupt, ended = trio.CancelScope(), trio.Event()
 
@@ -187,11 +189,12 @@ async def test_an_interrupt_leaves_time_to_read_what_is_being_written_and_no_mor
                 read += await reader.receive_some()
             await pass_time(mock_clock, GRACE_S / 2)
             assert ended.is_set()
-        os.close(writes)
         return read
 
     assert await interrupted(reads_then=False) == b""
     assert await interrupted(reads_then=True) == text + b"\n"
+    for writes in written_to:
+        os.close(writes)
 
 
 async def test_what_is_written_and_was_not_committed_is_not_written_again(
