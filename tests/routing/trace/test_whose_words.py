@@ -56,7 +56,7 @@ def jobs(spark: Any) -> Found:
     logs.write("a", "published", LOOSE, due=1, guarantee=False)
     logs.write("e", "forwarded", LOOSE, peer="a", attempt=1, **ANSWERED)
     logs.write("b", "received", UNTOLD, peer="a", attempt=1, hops=("a",), due=1, mode="ONE", priority=7)
-    logs.write("e", "receipt", UNTOLD, receipt="9/1", mode="ONE")
+    logs.write("e", "receipt", UNTOLD, receipt="9/1", mode="ONE", priority=8)
     logs.write("a", "published", NEVER_SENT, due=0, receipt="ALL", expires_us=FAR_US)
     for server in "be":
         _read_at(logs, server, NEVER_SENT)
@@ -117,4 +117,4 @@ def test_whether_a_copy_has_a_guarantee_its_own_server_says(jobs: Found) -> None
 
 def test_where_the_origin_is_silent_others_tell_of_mode_and_priority(jobs: Found) -> None:
     route = jobs.routes[UNTOLD]
-    assert (route["mode"], route["priority"], route["topic"], route["state"]) == ("ONE", 7, "t", "partial")
+    assert (route["mode"], route["priority"], route["topic"], route["state"]) == ("ONE", 8, "t", "partial")
