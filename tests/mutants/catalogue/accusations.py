@@ -149,7 +149,7 @@ MUTATIONS = [
         old="return whole & brought & (f.size(f.array_except(_links(came), _links(sent))) == 0)",
         new="return whole & brought",
         tests=(
-            "tests/routing/trace/test_whose_words.py::test_a_copy_that_nobody_sent_makes_no_second_custodian",
+            "tests/routing/trace/test_whose_words.py::test_a_copy_that_nobody_sent_makes_no_receipt_wrong",
         ),
     ),
     Mutation(
