@@ -2,6 +2,7 @@
 
     door.commit(consumer, numbers, request)      an input: at the site's time, and carried out soon
     door.view, door.outlook, door.room           read: topics, subscriptions, messages; peers and ways; room
+    door.entry_id(smuid)                         read, which may ask the disk: a message's number here
 
 Whoever carries decisions out has the router itself: it takes them, and says what became of them. Where more
 comes of that, as of a message that is buried or whose delay has ended, it is an input that ends itself.
@@ -44,6 +45,8 @@ class Door:
         self.view = router.view
         self.outlook = router.federation.outlook
         self.room = router.room
+
+        self.entry_id = router.federation.removing.entry_id
 
         # sessions
         self.publish = self._timed(router.publishing.publish)

@@ -15,7 +15,7 @@ from daemon.operating.accounts import CONFLICT
 from daemon.operating.messages import REFUSED_MAX, REPLAYED_MAX, Replayed
 from daemon.operating.operations import Actor
 from daemon.operations.messages import is_of_this_server
-from daemon.system.stepping import in_steps, sums_in_steps
+from daemon.system.stepping import sums_in_steps
 from daemon.terminal.figures import counted
 from routing.errors import Refusal
 from routing.frames import encode_head
@@ -23,7 +23,6 @@ from routing.headers import write_seconds
 from routing.message import DeliveryMode, Message
 from routing.names import DEAD_LETTER_PREFIX, check_topic, dead_letter_topic, make_address, parse_smuid
 from routing.publishing import DEAD_HEADERS
-from routing.queue import own_id
 from routing.subscription import Consumer
 
 _log = logging.getLogger(__name__)
@@ -142,24 +141,14 @@ class TopicActions:
 
     async def _dead_letter(self, dead_topic: str, smuid: str) -> HeldMessage:
         """Raises Refusal (not-found)."""
-        if id := await self._id_of(dead_topic, smuid):
-            async with aclosing(self._broker.browse_every(dead_topic, id - 1, 1, 1)) as pages:
+        entry = self._door.view.entry(self._door.entry_id(smuid) or 0)
+        if entry is not None and entry.topic.name == dead_topic:
+            async with aclosing(self._broker.browse_every(dead_topic, entry.id - 1, 1, 1)) as pages:
                 found = [held async for page in pages for held in page]
             if found and found[0].smuid == smuid:
                 return found[0]
         topic = dead_topic.removeprefix(DEAD_LETTER_PREFIX)
         raise Refusal(Refusal.NOT_FOUND, f"{smuid} is not among the dead letters of {topic}")
-
-    async def _id_of(self, topic: str, smuid: str) -> int:
-        """The id that a message has here; 0 where it is not held. One that came from a peer has another."""
-        view, server = self._door.view, self._door.server
-        own = view.entry(own_id(parse_smuid(smuid)))
-        if own is not None and own.smuid(server) == smuid:
-            return own.id
-        found = view.found_topic(topic)
-        every = in_steps(() if found is None else view.scattered(found))
-        ids = [entry.id async for some in every for entry in some if entry.smuid(server) == smuid]
-        return max(ids, default=0)
 
     async def _replay_page(self, dead_topic: str, page: list[HeldMessage]) -> dict[str, str]:
         """Replay some; by Smuid, why one stays."""

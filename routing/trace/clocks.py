@@ -10,7 +10,6 @@ driver sees, but where a clock was set (`epochs`): of its links those of each mi
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -22,9 +21,6 @@ from routing.trace.epochs import BUCKET_US, MINUTE_US, Sighting
 from routing.trace.links import kind
 from routing.trace.schema import EARLIEST_US
 from routing.trace.session import broadcast
-
-STRETCHES_MAX: Final = 100
-"""A clock that was set more often is unknown: each of its stretches is looked at for each hour and hop."""
 
 SEGMENTS = t.StructType(
     [
@@ -110,8 +106,11 @@ def minima(hops: DataFrame, segments: DataFrame | None) -> DataFrame:
     tells of none); with them, they are hours of corrected time and what is left of the clocks' errors is
     measured.
     """
-    first = hops.where((kind() == 1) & f.col("sent_us").isNotNull() & f.col("received_us").isNotNull())
-    first = first.where(f.col("from") != f.col("to"))
+    # a link of a server to itself is set aside now, but earlier runs may have kept its records
+    linked = f.col("from") != f.col("to")
+    first = hops.where(
+        (kind() == 1) & f.col("sent_us").isNotNull() & f.col("received_us").isNotNull() & linked
+    )
     there = f.col("received_us") - f.col("sent_us")
     back = f.col("acked_us") - f.col("answered_us")
     window = _bucket()
@@ -174,10 +173,9 @@ def _rough(hops: DataFrame, records: DataFrame) -> list[FittedClock]:
     ahead_us = {name: clock.segments[0].offset_us for name, clock in clocks.items() if name not in jumped}
     for name in jumped & clocks.keys():
         error_us = clocks[name].segments[0].error_us
-        stretches = epochs.epochs(sightings[name], ahead_us)
         flat = (
             Segment(epoch.from_us, epoch.until_us, 0, epoch.ahead_us, 0.0, max(error_us, epoch.doubt_us))
-            for epoch in (stretches if len(stretches) <= STRETCHES_MAX else ())
+            for epoch in epochs.epochs(sightings[name], ahead_us)
         )
         clocks[name] = FittedClock(name, tuple(flat))
     return [clock for _, clock in sorted(clocks.items()) if clock.segments]

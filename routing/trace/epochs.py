@@ -25,6 +25,9 @@ MOST: Final = 0.5
 
 FOREVER_US: Final = 1 << 62
 
+STRETCHES_MAX: Final = 100
+"""A clock that was set more often is unknown: each of its stretches is looked at for each hour and hop."""
+
 Pair = tuple[str, str]
 
 
@@ -187,13 +190,16 @@ def _clusters(sightings: Iterable[Sighting]) -> dict[tuple[str, int], int]:
 
 
 def epochs(sightings: Sequence[Sighting], ahead_us: Mapping[str, float]) -> list[Epoch]:
-    """The stretches of a clock between its jumps; `ahead_us`: the neighbours whose clocks are known."""
+    """The stretches of a clock between its jumps; none beyond STRETCHES_MAX.
+
+    `ahead_us`: the neighbours whose clocks are known.
+    """
     stretches = _stretches([one for one in sightings if one.neighbour in ahead_us], ahead_us)
     told = [[ahead_us[name] + run.ahead_us(name) for name in run.fastest] for run in stretches]
     values = [median(each) for each in told]
     jump_us = max(values, default=0.0) - min(values, default=0.0)
     ends = len(stretches) - 1
-    return [
+    found = [
         Epoch(
             run.first * MINUTE_US if number else -FOREVER_US,
             (run.last + 1) * MINUTE_US if number < ends else FOREVER_US,
@@ -205,6 +211,7 @@ def epochs(sightings: Sequence[Sighting], ahead_us: Mapping[str, float]) -> list
         # shorter ones may be of times that came twice, before and after the clock was set back
         if number in (0, ends) or (run.last + 1 - run.first) * MINUTE_US > jump_us
     ]
+    return found if len(found) <= STRETCHES_MAX else []
 
 
 def _stretches(sightings: Sequence[Sighting], ahead_us: Mapping[str, float]) -> list[Run]:

@@ -47,8 +47,8 @@ def links(
     has no record, though a later one was answered (they never left, did not arrive, were put off there or not
     committed before it was killed), null unless both logs are whole, and begin with their first record or a
     day before; unanswered: arrived, and a later one was answered (the answer of the last one may come after
-    the end of a log), null likewise; retries: those of both but the copies without a
-    guarantee, which are gone and never sent again, null likewise; duplicates, loops, widened
+    the end of a log), null likewise; retries: both of these, without the copies that had no guarantee and are
+    gone, which nobody sends again, null likewise; duplicates, loops, widened
     (copies of more depth), denied; delay_p50_us, delay_p90_us, delay_p99_us, delay_min_us (null where the
     clocks are not known), raw_p50_us; timed: hops whose delay is known; logs: both, from, to or none, which
     ends were read.

@@ -24,7 +24,7 @@ from routing.errors import Refusal
 
 
 def _set(session: Session, node: str, old: NodeSettings | None, new: NodeSettings) -> None:
-    """Give a topic its settings; what else an owner has chosen is kept with it by the same change."""
+    """Give a topic its settings, which go along with the record of what else an owner has chosen."""
     if old is None or new.mode != old.mode:
         session.set_delivery(node, new.mode)
     if new.timeout_s != (old.timeout_s if old is not None else None):

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from routing.trace.epochs import BUCKET_US, FOREVER_US, MINUTE_US, Epoch, Sighting, epochs, jumpers
+from routing.trace.epochs import (
+    BUCKET_US,
+    FOREVER_US,
+    MINUTE_US,
+    STRETCHES_MAX,
+    Epoch,
+    Sighting,
+    epochs,
+    jumpers,
+)
 from tests.support.hop_logs import ANSWERED, WrittenLogs, records_frame
 
 HOUR_US = 60 * MINUTE_US
@@ -39,6 +48,16 @@ def test_of_a_clock_that_was_set_forward_all_is_known(set_by_us: int) -> None:
     assert (after.until_us, after.ahead_us) == (FOREVER_US, set_by_us)
     assert jump_us - MINUTE_US <= before.until_us <= jump_us
     assert jump_us + set_by_us - MINUTE_US <= after.from_us <= jump_us + set_by_us
+
+
+@pytest.mark.parametrize(("stretches", "known"), [(STRETCHES_MAX, STRETCHES_MAX), (STRETCHES_MAX + 1, 0)])
+def test_a_clock_that_was_set_very_often_is_unknown(stretches: int, known: int) -> None:
+    seen = []
+    for number in range(stretches):
+        ahead_us = 50_000_000 if number % 2 else 0
+        clock_us = NOON_US + number * 10 * MINUTE_US
+        seen += [sighting("a", clock_us + minute * MINUTE_US, ahead_us) for minute in range(5)]
+    assert len(epochs(seen, {"a": 0.0})) == known
 
 
 def test_times_that_came_twice_are_unknown() -> None:
@@ -191,6 +210,15 @@ def test_of_three_two_that_were_set_are_named_and_not_the_third(spark: Any) -> N
     claims = jumps.claimed(clocks.measured(hops, records, LATEST_US))
     assert {(one.server, round(one.by_us / HOUR_US)) for one in claims} == {("a", -1), ("b", -1)}
     assert jumps.proven(claims, records) == claims
+
+
+def test_a_link_of_a_server_to_itself_that_an_earlier_run_kept_is_none(spark: Any) -> None:
+    from routing.trace import clocks
+
+    federation = Federation()
+    hops = federation.hops(spark, [("a", "b"), ("a", "a")])
+    found = clocks.measured(hops, federation.records(spark), LATEST_US)
+    assert {clock.server for clock in found} == {"a", "b"}
 
 
 @pytest.mark.parametrize("no_time_us", [1_000, LATEST_US + 1])

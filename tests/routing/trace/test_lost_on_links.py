@@ -137,8 +137,10 @@ CASES: Final[dict[str, tuple[Callable[[Link], None], int | None]]] = {
 
 
 @pytest.fixture(scope="module")
-def said(spark: Any) -> tuple[dict[str, tuple[int | None, int | None]], set[str]]:
-    """Of each link the attempts that it lost, and those unanswered; of which senders a message is gone."""
+def said(spark: Any) -> tuple[dict[str, tuple[int | None, int | None, int | None]], set[str]]:
+    """Of each link the attempts that it lost, those unanswered, and how many were made again; and of which
+    senders a message is gone.
+    """
     from routing.trace import clocks, coverage, custody, facts, links, routes, vanished
 
     logs = WrittenLogs()
@@ -155,7 +157,7 @@ def said(spark: Any) -> tuple[dict[str, tuple[int | None, int | None]], set[str]
     hops = facts.hops(paired).withColumn("kind", links.kind_name())
     gone = vanished.proven_vanished(hops, read, covered)
     lost = {
-        row["from"]: (row.lost, row.unanswered)
+        row["from"]: (row.lost, row.unanswered, row.retries)
         for row in links.links(routes.hop_rows(made), covered, gone).collect()
     }
     found = custody.custody(made, gone).where("state = 'gone'").collect()
@@ -164,7 +166,7 @@ def said(spark: Any) -> tuple[dict[str, tuple[int | None, int | None]], set[str]
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_link_has_lost_what_lies_within_the_logs_of_both_ends_and_has_not_come(
-    said: tuple[dict[str, tuple[int | None, int | None]], set[str]], name: str
+    said: tuple[dict[str, tuple[int | None, int | None, int | None]], set[str]], name: str
 ) -> None:
     lost, gone = said
     assert lost[f"{name}.from"][0] == CASES[name][1]
@@ -172,8 +174,16 @@ def test_a_link_has_lost_what_lies_within_the_logs_of_both_ends_and_has_not_come
 
 
 def test_an_attempt_that_came_is_unanswered_where_a_later_one_was_answered(
-    said: tuple[dict[str, tuple[int | None, int | None]], set[str]],
+    said: tuple[dict[str, tuple[int | None, int | None, int | None]], set[str]],
 ) -> None:
     lost, _ = said
     assert {name for name in CASES if lost[f"{name}.from"][1]} == {"unanswered"}
     assert lost["unanswered.from"][1] == 1
+
+
+def test_what_has_no_guarantee_is_lost_and_never_sent_again(
+    said: tuple[dict[str, tuple[int | None, int | None, int | None]], set[str]],
+) -> None:
+    lost, _ = said
+    assert lost["first.from"] == (1, 0, 1)
+    assert lost["loose.from"] == (1, 0, 0)
