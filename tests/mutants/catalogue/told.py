@@ -89,8 +89,8 @@ MUTATIONS = [
         old="some = [delivery for delivery in batch if delivery.withdrawn is None]",
         new="some = batch",
         tests=(
-            "tests/plugins/smqp/test_sub.py::test_what_is_withdrawn_before_it_is_written_is_not_written_and_does_not_count",
-            "tests/plugins/smqp/test_sub.py::test_what_is_withdrawn_while_what_came_with_it_is_committed_is_not_written",
+            "tests/plugins/smqp/sub/test_withdrawn.py::test_what_is_withdrawn_before_it_is_written_is_not_written_and_does_not_count",
+            "tests/plugins/smqp/sub/test_withdrawn.py::test_what_is_withdrawn_while_what_came_with_it_is_committed_is_not_written",
         ),
     ),
     Mutation(
@@ -99,7 +99,7 @@ MUTATIONS = [
         old="left = left[os.write(descriptor, left) :]",
         new="left = left[os.write(descriptor, left) * len(left) :]",
         tests=(
-            "tests/plugins/smqp/test_commands.py::test_what_is_written_only_in_part_is_not_committed_either",
+            "tests/plugins/smqp/commands/test_output.py::test_what_is_written_only_in_part_is_not_committed_either",
         ),
     ),
     Mutation(
@@ -108,7 +108,7 @@ MUTATIONS = [
         old="        if refusal.code != Refusal.NOT_AVAILABLE:\n            raise\n        raise",
         new="        raise\n        raise",
         tests=(
-            "tests/plugins/smqp/test_sub.py::test_sub_goes_on_over_another_connection_where_its_session_is_to_end",
+            "tests/plugins/smqp/sub/test_sub.py::test_sub_goes_on_over_another_connection_where_its_session_is_to_end",
             "tests/plugins/smqp/test_pub.py::test_a_stored_message_is_named_where_its_session_is_to_end_before_its_receipt",
         ),
     ),
@@ -118,7 +118,7 @@ MUTATIONS = [
         old="if wanted == credit or client.has_ended:",
         new="if wanted == credit:",
         tests=(
-            "tests/plugins/smqp/test_sub.py::test_a_subscription_that_another_has_meanwhile_is_not_taken_back",
+            "tests/plugins/smqp/sub/test_sub.py::test_a_subscription_that_another_has_meanwhile_is_not_taken_back",
         ),
     ),
     Mutation(

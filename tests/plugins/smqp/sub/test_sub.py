@@ -1,20 +1,16 @@
 """`smqpd sub` over connections that end."""
 
-import io
 import os
-import sys
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
-from trio.testing import memory_stream_pair
 
 from daemon.frontend import SubscribeOptions
 from daemon.terminal.failure import UNREACHABLE, Failure
-from plugins.smqp.client import Client, LoginRefused, session
+from plugins.smqp.client import Client, LoginRefused
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.standard_output import GRACE_S
 from plugins.smqp.sub import Wish, receive
@@ -22,127 +18,12 @@ from routing.errors import Refusal
 from routing.message import Message, Section
 from routing.quotas import Quotas
 from tests.support.patience import pass_time, until
-from tests.support.site import PASSWORD, BrokerSite, running_site
-from tests.support.smqp_peer import serve_connection
-
-
-class Server:
-    """Connections to a site, as `plugins.smqp.profile.Profile` makes them; they can be cut, and refused."""
-
-    def __init__(self, site: BrokerSite, nursery: trio.Nursery) -> None:
-        self.refuses = 0
-        self.attempts = 0
-        self._site = site
-        self._nursery = nursery
-        self._serving = trio.CancelScope()
-
-    def connect(self, channel: str) -> Any:
-        self.attempts += 1
-        if self.refuses:
-            self.refuses -= 1
-            raise ConnectionLost("unreachable", "smqp.example: Connection refused")
-        ours, theirs = memory_stream_pair()
-        self._serving = trio.CancelScope()
-        self._nursery.start_soon(self._serve, theirs, self._serving)
-        return session(ours, "ada", PASSWORD, channel=channel)
-
-    async def _serve(self, stream: trio.abc.Stream, scope: Any) -> None:
-        with scope:
-            async with stream:
-                await serve_connection(self._site, stream, "127.0.0.1:1")
-
-    def other(self) -> "Server":
-        return Server(self._site, self._nursery)
-
-    def cut(self) -> None:
-        self._serving.cancel()
-
-
-class Output:
-    """Standard output, a file; `said` is what stderr has."""
-
-    def __init__(self, file: Path, descriptor: int) -> None:
-        self.said = io.StringIO()
-        self._file = file
-        self._descriptor = descriptor
-
-    @property
-    def written(self) -> bytes:
-        return self._file.read_bytes()
-
-    async def has_written(self) -> None:
-        while not self.written:
-            await trio.testing.wait_all_tasks_blocked()
-
-    def fileno(self) -> int:
-        return self._descriptor
-
-    def isatty(self) -> bool:
-        return False
-
-
-@pytest.fixture
-def quotas() -> Quotas:
-    return Quotas()
-
-
-@pytest.fixture
-async def site(tmp_path: Path, quotas: Quotas) -> AsyncIterator[BrokerSite]:
-    async with running_site(tmp_path / "site", quotas=quotas) as site:
-        yield site
-
-
-@pytest.fixture
-def server(site: BrokerSite, nursery: trio.Nursery) -> Server:
-    return Server(site, nursery)
-
-
-@pytest.fixture
-async def output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Output]:  # async: within the test, as pytest puts its own in place before that
-    file = tmp_path / "output"
-    with file.open("wb") as opened:
-        output = Output(file, opened.fileno())
-        monkeypatch.setattr(sys, "stdout", output)
-        monkeypatch.setattr(sys, "stderr", output.said)
-        yield output
-
-
-@pytest.fixture
-async def publish(site: BrokerSite, nursery: trio.Nursery) -> Any:
-    publisher = Server(site, nursery)
-
-    async def publish(text: bytes, topic: str = "t") -> str:
-        async with publisher.connect("pub") as client:
-            sections = (Section("text/plain", text),)
-            smuid: str = await client.publish(topic, Message(sections=sections, delivery="ONE"))
-            return smuid
-
-    return publish
-
-
-def once_written(
-    monkeypatch: pytest.MonkeyPatch, output: Output, text: bytes, do: Callable[[], object]
-) -> None:
-    """This is done once that is all that is written, before it is committed."""
-    commit = Client.commit
-
-    async def do_before(client: Any, deliveries: Any) -> None:
-        if output.written == text:
-            monkeypatch.setattr(Client, "commit", commit)
-            do()
-        await commit(client, deliveries)
-
-    monkeypatch.setattr(Client, "commit", do_before)
-
-
-def wish(count: int | None, timeout_s: float | None = None) -> Wish:
-    return Wish(("t",), SubscribeOptions(), count, timeout_s, "text")
+from tests.support.receiving import OutputFile, once_written, wish
+from tests.support.site import BrokerSite
 
 
 async def test_sub_goes_on_over_another_connection_and_says_so(
-    server: Any, output: Output, publish: Callable[..., Any]
+    server: Any, output: OutputFile, publish: Callable[..., Any]
 ) -> None:
     async with trio.open_nursery() as receiving:
         receiving.start_soon(receive, server, "desk", wish(2))
@@ -160,7 +41,7 @@ async def test_sub_goes_on_over_another_connection_and_says_so(
 
 
 async def test_an_interrupt_leaves_time_to_read_what_is_being_written_and_no_more(
-    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: Any, mock_clock: Any
+    server: Any, output: OutputFile, publish: Callable[..., Any], monkeypatch: Any, mock_clock: Any
 ) -> None:
     text = b"x" * 1_000_000
     await publish(text)
@@ -198,7 +79,7 @@ async def test_an_interrupt_leaves_time_to_read_what_is_being_written_and_no_mor
 
 
 async def test_what_is_written_and_was_not_committed_is_not_written_again(
-    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    server: Any, output: OutputFile, publish: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     once_written(monkeypatch, output, b"one\n", server.cut)
     async with trio.open_nursery() as receiving:
@@ -210,7 +91,7 @@ async def test_what_is_written_and_was_not_committed_is_not_written_again(
 
 
 async def test_sub_goes_on_over_another_connection_where_its_session_is_to_end(
-    site: BrokerSite, server: Any, output: Output, publish: Callable[..., Any], monkeypatch: Any
+    site: BrokerSite, server: Any, output: OutputFile, publish: Callable[..., Any], monkeypatch: Any
 ) -> None:
     """What it asks before BYE has come is refused."""
 
@@ -232,7 +113,7 @@ async def test_sub_goes_on_over_another_connection_where_its_session_is_to_end(
 
 
 async def test_what_comes_again_after_something_new_is_not_written_again_either(
-    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    server: Any, output: OutputFile, publish: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await publish(b"one")
     await publish(b"another", topic="u")
@@ -264,7 +145,7 @@ async def test_what_comes_again_after_something_new_is_not_written_again_either(
 
 
 async def test_what_a_connection_took_with_it_is_no_message_of_the_count(
-    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    server: Any, output: OutputFile, publish: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stores = Client.received
 
@@ -281,95 +162,8 @@ async def test_what_a_connection_took_with_it_is_no_message_of_the_count(
     assert sorted(output.written.split()) == [b"one", b"two"]
 
 
-def removed_before(monkeypatch: pytest.MonkeyPatch, server: Server, command: str) -> list[str]:
-    """The first message that comes is removed by somebody else before this command of the client is sent."""
-    removed: list[str] = []
-    send = getattr(Client, command)
-
-    async def remove_first(client: Any, deliveries: Any) -> None:
-        if not removed:
-            removed.append(deliveries[0].message.smuid)
-            async with server.other().connect("operator") as operator:
-                await operator.remove("t", removed[0])
-            await trio.testing.wait_all_tasks_blocked()
-        await send(client, deliveries)
-
-    monkeypatch.setattr(Client, command, remove_first)
-    return removed
-
-
-async def test_what_is_withdrawn_before_it_is_written_is_not_written_and_does_not_count(
-    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: Any
-) -> None:
-    removed_before(monkeypatch, server, "received")
-    async with trio.open_nursery() as receiving:
-        receiving.start_soon(receive, server, "desk", wish(2))
-        for text in (b"one", b"two", b"three"):
-            await publish(text)
-    assert output.written == b"two\nthree\n"
-    assert output.said.getvalue() == ""
-
-
-def meanwhile(monkeypatch: pytest.MonkeyPatch, do: Callable[[], Any]) -> list[int]:
-    """This is done before a credit of none is sent, at the first time; each credit that is sent."""
-    credits: list[int] = []
-    subscribe = Client.subscribe
-
-    async def subscribe_later(client: Any, topic: str, options: Any) -> None:
-        if options.credit == 0 and 0 not in credits:
-            await do()
-            await trio.testing.wait_all_tasks_blocked()
-        credits.append(options.credit)
-        await subscribe(client, topic, options)
-
-    monkeypatch.setattr(Client, "subscribe", subscribe_later)
-    return credits
-
-
-async def test_what_is_withdrawn_after_it_was_received_is_not_written_and_another_is_asked_for(
-    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: Any
-) -> None:
-    removed = await publish(b"one")
-
-    async def remove() -> None:
-        async with server.other().connect("operator") as operator:
-            await operator.remove("t", removed)
-
-    credits = meanwhile(monkeypatch, remove)
-    async with trio.open_nursery() as receiving:
-        receiving.start_soon(receive, server, "desk", wish(1))
-        await until(lambda: 0 in credits, credits)
-        await publish(b"two")
-    assert output.written == b"two\n"
-    assert output.said.getvalue() == ""
-    assert credits == [1, 0, 1, 0]
-
-
-async def test_what_is_withdrawn_while_what_came_with_it_is_committed_is_not_written(
-    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: Any
-) -> None:
-    monkeypatch.setattr("plugins.smqp.sub.BATCH_MAX", 1)
-    removed = [await publish(text) for text in (b"one", b"two", b"three")][1]
-    commit = Client.commit
-
-    async def remove_first(client: Any, deliveries: Any) -> None:
-        monkeypatch.setattr(Client, "commit", commit)
-        async with server.other().connect("operator") as operator:
-            await operator.remove("t", removed)
-        await trio.testing.wait_all_tasks_blocked()
-        await commit(client, deliveries)
-
-    monkeypatch.setattr(Client, "commit", remove_first)
-    async with trio.open_nursery() as receiving:
-        receiving.start_soon(receive, server, "desk", wish(3))
-        await output.has_written()
-        await publish(b"four")
-    assert output.written == b"one\nthree\nfour\n"
-    assert output.said.getvalue() == ""
-
-
 async def test_a_subscription_that_another_has_meanwhile_is_not_taken_back(
-    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: Any
+    server: Any, output: OutputFile, publish: Callable[..., Any], monkeypatch: Any
 ) -> None:
     monkeypatch.setattr("plugins.smqp.sub.BATCH_MAX", 1)
     for text in (b"one", b"two"):
@@ -391,25 +185,11 @@ async def test_a_subscription_that_another_has_meanwhile_is_not_taken_back(
     assert "withdrawn before it was committed (replaced)" in output.said.getvalue()
 
 
-async def test_what_is_withdrawn_once_it_is_written_is_said_to_be(
-    server: Any, output: Output, publish: Callable[..., Any], monkeypatch: Any
-) -> None:
-    removed = removed_before(monkeypatch, server, "commit")
-    async with trio.open_nursery() as receiving:
-        receiving.start_soon(receive, server, "desk", wish(2))
-        for text in (b"one", b"two"):
-            await publish(text)
-    assert output.written == b"one\ntwo\n"
-    assert output.said.getvalue() == (
-        f"smqpd: written, and withdrawn before it was committed (removed): {removed[0]}\n"
-    )
-
-
 @pytest.mark.parametrize("ends", ["lost", "not-available"])
 async def test_a_count_that_is_written_and_not_committed_is_said_to_be(
     site: BrokerSite,
     server: Any,
-    output: Output,
+    output: OutputFile,
     publish: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
     ends: str,
@@ -431,7 +211,7 @@ async def test_a_count_that_is_written_and_not_committed_is_said_to_be(
 
 
 async def test_sub_does_not_try_again_where_it_may_not_log_in_any_more(
-    site: BrokerSite, server: Any, output: Output, publish: Callable[..., Any]
+    site: BrokerSite, server: Any, output: OutputFile, publish: Callable[..., Any]
 ) -> None:
     async with trio.open_nursery() as receiving:
 
@@ -450,7 +230,7 @@ async def test_sub_does_not_try_again_where_it_may_not_log_in_any_more(
 
 @pytest.mark.parametrize("quotas", [Quotas(sessions_max=1)])
 async def test_sub_tries_again_where_its_account_is_logged_in_as_often_as_it_may(
-    server: Any, output: Output, publish: Callable[..., Any]
+    server: Any, output: OutputFile, publish: Callable[..., Any]
 ) -> None:
     """As it is until the site knows that the connection is lost, which nobody may have told it."""
     await publish(b"one")
@@ -471,14 +251,14 @@ async def test_sub_tries_again_where_its_account_is_logged_in_as_often_as_it_may
 
 
 @pytest.mark.parametrize("quotas", [Quotas(sessions_max=1)])
-async def test_sub_does_not_wait_for_a_first_login(server: Any, output: Output) -> None:
+async def test_sub_does_not_wait_for_a_first_login(server: Any, output: OutputFile) -> None:
     async with server.other().connect("other"):
         with pytest.raises(LoginRefused):
             await receive(server, "desk", wish(1))
     assert server.attempts == 1
 
 
-async def test_a_first_connection_that_cannot_be_made_ends_sub(server: Any, output: Output) -> None:
+async def test_a_first_connection_that_cannot_be_made_ends_sub(server: Any, output: OutputFile) -> None:
     server.refuses = 1
     with pytest.raises(ConnectionLost):
         await receive(server, "desk", wish(1))
@@ -486,7 +266,7 @@ async def test_a_first_connection_that_cannot_be_made_ends_sub(server: Any, outp
 
 
 async def test_a_silence_lasts_over_the_end_of_a_connection(
-    server: Any, output: Output, publish: Callable[..., Any], mock_clock: trio.testing.MockClock
+    server: Any, output: OutputFile, publish: Callable[..., Any], mock_clock: trio.testing.MockClock
 ) -> None:
     async with trio.open_nursery() as receiving:
 
@@ -504,7 +284,7 @@ async def test_a_silence_lasts_over_the_end_of_a_connection(
 
 
 async def test_a_short_silence_does_not_begin_before_the_subscription_is_there(
-    site: BrokerSite, server: Any, output: Output
+    site: BrokerSite, server: Any, output: OutputFile
 ) -> None:
     await receive(server, "desk", wish(None, timeout_s=0.0))
     assert output.written == b""
