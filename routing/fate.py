@@ -6,6 +6,7 @@ of all; the trace jobs state the same rules as columns (`routing.trace.ends`), f
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final, Literal
 
 import msgspec
@@ -121,7 +122,16 @@ def _came_home_since(records: list[HopRecord], ends: list[HopRecord], *, unbroke
     if not handed or not (len(begins) > 1 or _came_back(begins)):
         return False
     left = unbroken and len(begins) > len(ends)
-    return left or begins[-1].record > ends[-1].record
+    return left or begins[-1].record > ends[-1].record or _had_left(begins[-1], ends[-1])
+
+
+def _had_left(begun: HopRecord, ended: HopRecord) -> bool:
+    """Whether that end is the leaving after which it came home, as the Hops say by which way it had left."""
+    hops, server = begun.hops, begun.server
+    if server not in hops[:-1] or ended.event != "forwarded":
+        return False
+    to = hops[len(hops) - hops[::-1].index(server)]
+    return (ended.peer, ended.crossing) == (to, list(pairwise(hops)).count((server, to)))
 
 
 def _came_back(begins: list[HopRecord]) -> bool:
@@ -133,7 +143,7 @@ def _left_once_or_twice(records: list[HopRecord]) -> bool:
     """Whether its first coming is in no record, and its one leaving may be the first or the second."""
     begins = [record for record in records if record.event in BEGINS]
     ends = [record for record in records if record.final]
-    if len(begins) != 1 or len(ends) != 1 or not _came_back(begins):
+    if len(begins) != 1 or len(ends) != 1 or not _came_back(begins) or _had_left(begins[0], ends[0]):
         return False
     return ends[0].mode == "ONE" and ends[0].event == "forwarded" and ends[0].record > begins[0].record
 

@@ -24,9 +24,13 @@ def came_home() -> Column:
 
 
 def open_again() -> Column:
-    """Whether it came home after its last end, or before its only one, which was that of its leaving."""
+    """Whether it came home after its last end, or before that, which was that of its leaving.
+
+    Logs of earlier versions do not number crossings: there that is known of its only end alone.
+    """
     after = f.col("begun_last_record") > f.col("ended_last_record")
-    return came_home() & (after | (_only_left() & _begun_twice() & _unbroken()))
+    before = f.col("had_left") | (_only_left() & _begun_twice() & _unbroken())
+    return came_home() & (after | before)
 
 
 def left_once_or_twice() -> Column:

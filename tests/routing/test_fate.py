@@ -370,6 +370,22 @@ def test_what_was_handed_on_and_came_home_is_held(way: list[dict[str, object]]) 
     assert "It was handed on, and came home from beta.example. Still held" in fate.verdict
 
 
+LEFT_TWICE = [
+    handed_to_beta(crossing=1),
+    back_from_beta(hops=("alpha.example", "beta.example")),
+    back_from_beta(hops=("alpha.example", "beta.example", "alpha.example", "beta.example")),
+    handed_to_beta(crossing=2),  # the answer for which it is home before
+]
+"""And the third leaving is not among it."""
+
+
+def test_by_which_way_it_left_tells_what_came_home_where_records_are_missing() -> None:
+    held = judge(records(published(mode="ONE"), *LEFT_TWICE), newest_boot=1, doubt="records are missing")
+    assert (held.state, held.ended) == ("unknown", None)
+    left = judge(records(published(mode="ONE"), *LEFT_TWICE, handed_to_beta(crossing=3)), newest_boot=1)
+    assert left.state == "forwarded"
+
+
 def test_what_came_home_ends_as_it_does_then() -> None:
     way = [handed_to_beta(), back_from_beta(), committed(BOB, mode="ONE", final=True)]
     fate = judge(records(published(mode="ONE"), *way), newest_boot=1)

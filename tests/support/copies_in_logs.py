@@ -50,6 +50,24 @@ def home_early_and_read(logs: WrittenLogs, name: str) -> None:
     logs.write("a", "committed", name, mode="ONE", subscription=f"{READER}@a", final=True)
 
 
+def home_again_before_its_second_leaving_is_answered(logs: WrittenLogs, name: str) -> None:
+    """It has begun three times then, and left twice."""
+    logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
+    logs.hand_over(name, "a", "b", "a", final=True, crossing=1)
+    logs.hand_over(name, "b", "a", "a", "b", final=True, crossing=1)
+    logs.write("c", "received", name, peer="a", mode="ONE", attempt=1, due=1, hops=("a", "b", "a"))
+    logs.write("a", "received", name, peer="c", mode="ONE", attempt=1, due=1, hops=("a", "b", "a", "c"))
+    for sender, receiver in (("a", "c"), ("c", "a")):
+        answered = {"final": True, "crossing": 1, **ANSWERED}
+        logs.write(sender, "forwarded", name, peer=receiver, mode="ONE", attempt=1, **answered)
+
+
+def home_again_early_and_on(logs: WrittenLogs, name: str) -> None:
+    """Over the link by which it left before."""
+    home_again_before_its_second_leaving_is_answered(logs, name)
+    logs.hand_over(name, "a", "c", "a", "b", "a", "c", "a", final=True, crossing=2)
+
+
 def widened_in_a_gap(logs: WrittenLogs, name: str) -> None:
     logs.write("torn", "received", name, peer="a", attempt=1, depth=1, due=1, hops=("a", "b"))
     logs.write("torn", "committed", name, subscription=f"{READER}@torn", final=True)
@@ -364,6 +382,8 @@ SCENARIOS: dict[str, Callable[[WrittenLogs, str], None]] = {
     "handed back and on": handed_back_and_on,
     "home early": home_before_its_leaving_is_answered,
     "home early and read": home_early_and_read,
+    "home again early": home_again_before_its_second_leaving_is_answered,
+    "home again early and on": home_again_early_and_on,
     "widened in a gap": widened_in_a_gap,
     "home in a gap": home_in_a_gap,
     "first visit in a gap": first_visit_in_a_gap,
@@ -417,7 +437,7 @@ def written() -> list[HopRecord]:
         logs.write(server, "heartbeat")
     for name, happens in SCENARIOS.items():
         happens(logs, smuid(name, ORIGINS.get(name, "a")))
-    held = {"a": 3, "b": 2, "c": 2}
+    held = {"a": 3, "b": 2, "c": 3}
     for server in ("a", "b", "c", "torn", "back"):
         logs.write(server, "heartbeat", held=held.get(server, 0))
     return logs.records

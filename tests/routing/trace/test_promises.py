@@ -125,6 +125,12 @@ def test_a_copy_that_left_once_or_twice_is_not_said_to_have_an_end(jobs: Found) 
     assert jobs.states["torn", smuid("first visit in a gap, and read")] == "finished"
 
 
+def test_what_left_twice_and_is_home_before_the_second_is_answered_is_held(jobs: Found) -> None:
+    assert jobs.states["a", smuid("home again early")] == "held"
+    assert jobs.states["a", smuid("home again early and on")] == "finished"
+    assert jobs.states["c", smuid("home again early and on")] == "held"
+
+
 def test_the_servers_agree_with_their_records(jobs: Found) -> None:
     assert {server: jobs.holdings[server] for server in ("a", "b", "c")} == dict.fromkeys("abc", "agrees")
 
