@@ -89,11 +89,17 @@ class Segment:
 
 @dataclass(frozen=True)
 class FittedClock:
-    """`others`: how many clocks it is compared with, be it through those of others."""
+    """The stretches of one clock, in the order of its own time.
+
+    Attributes:
+        others: how many clocks it is compared with, be it through those of others.
+        is_torn: what its links tell of it lies so far apart that it is held to have been set.
+    """
 
     server: str
     segments: tuple[Segment, ...]
     others: int = 0
+    is_torn: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,13 +123,17 @@ def fit(minima: Iterable[Minimum], base: Sequence[FittedClock] | None = None) ->
     is left after `base` was taken off.
     """
     windows: dict[int, list[Minimum]] = defaultdict(list)
+    others: dict[str, int] = {}
     for minimum in minima:
         windows[minimum.window or 0].append(minimum)
     if base is None:
-        answers = [_agreeing(_links(found, NEGATIVE_ROUGH_US, ())[0]) for found in windows.values()]
-        rough = {name: pair for answer in answers for name, pair in answer.items()}
+        rough: dict[str, tuple[float, float]] = {}
+        for found in windows.values():
+            links, _ = _links(found, NEGATIVE_ROUGH_US, ())
+            rough |= _agreeing(links)
+            others |= _others(links)
         return [
-            FittedClock(name, (Segment(-FOREVER_US, FOREVER_US, 0, offset, 0.0, error),))
+            FittedClock(name, (Segment(-FOREVER_US, FOREVER_US, 0, offset, 0.0, error),), others[name])
             for name, (offset, error) in sorted(rough.items())
         ]
     points: dict[tuple[str, Segment], list[_Point]] = defaultdict(list)
@@ -149,12 +159,11 @@ def fit(minima: Iterable[Minimum], base: Sequence[FittedClock] | None = None) ->
                     # the fastest hops of an hour in which it was set may be those of the other stretch
                     doubt_us = max(error, part.error_us) if _was_set_in(known[name], window) else error
                     points[name, part].append(_Point(window, clock_us, total, doubt_us, name in doubtful))
-    others: dict[str, int] = {}
+    others = _others(links_of_all)
     is_drift_known: dict[str, bool] = {}
     for names, _ in _components(links_of_all):
         # not by the clocks of other federations, which may be known better
         is_told = not flat.issuperset(known.keys() & set(names))
-        others |= dict.fromkeys(names, len(names) - 1)
         is_drift_known |= dict.fromkeys(names, is_told)
     segments: dict[str, list[Segment]] = defaultdict(list)
     for (name, part), series in sorted(points.items(), key=lambda item: (item[0][0], item[0][1].from_us)):
@@ -163,9 +172,14 @@ def fit(minima: Iterable[Minimum], base: Sequence[FittedClock] | None = None) ->
     for name, clock in known.items():
         # what is shorter than a window, between jumps, has no point of its own, and no need of a drift
         bare = [part for part in clock.segments if not _has_good(points, name, part)]
-        if len(clock.segments) > 1 and bare:
+        if len(clock.segments) > 1 and bare and not _is_moved(clock, segments[name], others.get(name, 0)):
             segments[name] = sorted([*segments[name], *bare], key=lambda part: part.from_us)
-    return [FittedClock(name, tuple(found), others.get(name, 0)) for name, found in segments.items() if found]
+    torn = {clock.server for clock in base if clock.is_torn}
+    return [
+        FittedClock(name, tuple(found), others.get(name, 0), name in torn)
+        for name, found in segments.items()
+        if found
+    ]
 
 
 @dataclass(frozen=True)
@@ -175,6 +189,23 @@ class _Point:
     offset_us: float
     error_us: float
     doubtful: bool
+
+
+def _others(links: Sequence[_Link]) -> dict[str, int]:
+    return {name: len(names) - 1 for names, _ in _components(links) for name in names}
+
+
+def _is_moved(clock: FittedClock, fitted: Sequence[Segment], others: int) -> bool:
+    """Whether stretches of a clock were `fitted` to more clocks than it was compared with before, which moved
+    them: how far the stretches that were not are ahead of those nobody knows.
+    """
+    moved_us = (
+        abs(line.offset_us - part.error_at(line.middle_us))
+        for line in fitted
+        for part in clock.segments
+        if part.from_us <= line.middle_us < part.until_us
+    )
+    return others > clock.others and max(moved_us, default=0.0) > JUMP_ROUGH_US
 
 
 def _has_good(points: Mapping[tuple[str, Segment], Sequence[_Point]], name: str, part: Segment) -> bool:

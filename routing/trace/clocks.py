@@ -177,7 +177,7 @@ def _rough(hops: DataFrame, records: DataFrame) -> list[FittedClock]:
             Segment(epoch.from_us, epoch.until_us, 0, epoch.ahead_us, 0.0, max(error_us, epoch.doubt_us))
             for epoch in epochs.epochs(sightings[name], ahead_us)
         )
-        clocks[name] = FittedClock(name, tuple(flat))
+        clocks[name] = FittedClock(name, tuple(flat), clocks[name].others, is_torn=True)
     return [clock for _, clock in sorted(clocks.items()) if clock.segments]
 
 

@@ -66,7 +66,8 @@ class Jump:
 def claimed(clocks: Sequence[FittedClock]) -> list[Jump]:
     """Where the line of a clock goes on higher or lower than the one before it has come.
 
-    A stretch after hours in which the clock was not known is none.
+    A stretch after hours in which the clock was not known is none. Where links are torn, it may have been any
+    of the clocks that they compare: then others tell nothing, and its own log is asked alone.
     """
     found = []
     for clock in clocks:
@@ -74,7 +75,8 @@ def claimed(clocks: Sequence[FittedClock]) -> list[Jump]:
             by_us = after.error_at(after.from_us) - before.error_at(after.from_us)
             doubt_us = after.error_us + before.error_us
             if abs(by_us) > JUMP_US + doubt_us:
-                found.append(Jump(clock.server, after.from_us, by_us, doubt_us, clock.others))
+                others = 0 if clock.is_torn else clock.others
+                found.append(Jump(clock.server, after.from_us, by_us, doubt_us, others))
     return found
 
 

@@ -162,4 +162,44 @@ MUTATIONS = [
             "test_a_copy_is_stuck_where_its_server_ran_on_beyond_its_timeout_alone",
         ),
     ),
+    Mutation(
+        name="a copy that is home again before its second leaving is answered has left",
+        file="routing/trace/ends.py",
+        old='before = f.col("had_left") | (_only_left()',
+        new="before = (_only_left()",
+        tests=(
+            "tests/routing/trace/test_promises.py::"
+            "test_what_left_twice_and_is_home_before_the_second_is_answered_is_held",
+        ),
+    ),
+    Mutation(
+        name="why says of what is home again, where records are missing, that it has left",
+        file="routing/fate.py",
+        old=" or _had_left(begins[-1], ends[-1])",
+        new="",
+        tests=(
+            "tests/routing/test_fate.py::"
+            "test_by_which_way_it_left_tells_what_came_home_where_records_are_missing",
+        ),
+    ),
+    Mutation(
+        name="a clock that others move was before as far ahead as one neighbour alone had told",
+        file="routing/trace/clockfit.py",
+        old=" and not _is_moved(clock, segments[name], others.get(name, 0))",
+        new="",
+        tests=(
+            "tests/routing/trace/test_clockfit.py::"
+            "test_a_stretch_of_a_clock_that_others_move_is_unknown_where_these_do_not_tell_of_it",
+        ),
+    ),
+    Mutation(
+        name="others tell that the clock at one end of a torn link was set",
+        file="routing/trace/jumps.py",
+        old="others = 0 if clock.is_torn else clock.others",
+        new="others = clock.others",
+        tests=(
+            "tests/routing/trace/test_jumps.py::"
+            "test_a_jump_is_where_a_clock_goes_on_elsewhere_and_not_where_it_is_known_again",
+        ),
+    ),
 ]

@@ -143,6 +143,29 @@ def test_an_hour_in_which_a_clock_was_set_makes_its_later_stretch_no_surer() -> 
     assert error_us(range(1000, 1004)) < 10_000
 
 
+def test_a_stretch_of_a_clock_that_others_move_is_unknown_where_these_do_not_tell_of_it() -> None:
+    """Before it was set only `near` was heard of it, which may have been set itself: it is no part of what
+    three others tell later.
+    """
+    at_us = round(1000.3 * WINDOW_US)
+    before = Segment(-FOREVER_US, at_us, 0, 30e6, 0.0, 10_000.0)
+    after = Segment(at_us, FOREVER_US, 0, -30e6, 0.0, 10_000.0)
+    base = [flat("a"), flat("b"), flat("c"), FittedClock("set", (before, after), 1, is_torn=True)]
+    pairs = [("a", "b"), ("b", "c"), ("c", "set")]
+    minima = [both_ways(*pair, 30_000_000 if "set" in pair else 0, window=1000) for pair in pairs]
+
+    def stretches(others: int) -> list[Segment]:
+        clocks = [*base[:3], replace(base[3], others=others)]
+        (found,) = (clock for clock in fit(minima, clocks) if clock.server == "set")
+        assert found.is_torn
+        return list(found.segments)
+
+    (known,) = stretches(others=1)
+    assert known.from_us == at_us
+    # where they were compared before the first stretch is as far from them as it was
+    assert [part.from_us for part in stretches(others=3)] == [-FOREVER_US, at_us]
+
+
 def test_thousands_of_peers_that_a_log_names_are_solved_as_the_tree_that_they_are() -> None:
     """With some links besides that make rings of it."""
     count = 3_000
