@@ -3,7 +3,7 @@
 import os
 import secrets
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
@@ -33,6 +33,8 @@ from plugins.smqp.profile import (
 )
 from plugins.smqp.protocol import LOCK_S_MAX, LOCK_S_MIN
 from plugins.smqp.pub import STDIN, TEXT_TYPE, Work, publish
+from plugins.smqp.signals import SiteCommand, until_signal
+from plugins.smqp.standard_output import StandardOutput
 from plugins.smqp.sub import Format, Wish, receive
 from routing.errors import Refusal
 from routing.frames import encode_message
@@ -170,7 +172,7 @@ def pub(
     )
     login_channel = _channel(channel, _PUB_CHANNEL if cmuid else _own_channel("pub"))
     profile = read_profile(context, site, server, account, password_file, tls, ca, tls_name)
-    _run(lambda: publish(profile, login_channel, work), profile.login_file)
+    _run(lambda output: publish(profile, login_channel, work, output), profile.login_file)
 
 
 def sub(
@@ -248,7 +250,7 @@ def sub(
     )
     login_channel = _channel(channel, _own_channel("sub"))
     profile = read_profile(context, site, server, account, password_file, tls, ca, tls_name)
-    _run(lambda: receive(profile, login_channel, wish), profile.login_file)
+    _run(lambda output: receive(profile, login_channel, wish, output), profile.login_file)
 
 
 def bench(
@@ -291,7 +293,7 @@ def bench(
     profile = read_profile(context, site, server, account, password_file, tls, ca, tls_name)
     results: list[BenchResult] = []
 
-    async def run() -> None:
+    async def run(_: StandardOutput) -> None:
         results.append(await run_bench(profile, plan))
 
     _run(run, profile.login_file)
@@ -338,13 +340,13 @@ def _usage(read: Callable[[], _T]) -> _T:
         raise Failure(refusal.text, USAGE) from None
 
 
-def _run(command: Callable[[], Awaitable[None]], login: Path | None) -> None:
+def _run(command: SiteCommand, login: Path | None) -> None:
     """Run to the end; SIGINT and SIGTERM end it cleanly, with what is committed committed.
 
     `login`: the file that names the server; None where it was given.
     """
     try:
-        ended_by = trio.run(_until_signal, command)
+        ended_by = trio.run(until_signal, command)
     except LoginRefused as refused:  # for whatever it is: a wrong password, or a quota
         raise Failure(refused.text, REFUSED) from None
     except ConnectionLost as lost:
@@ -357,27 +359,3 @@ def _run(command: Callable[[], Awaitable[None]], login: Path | None) -> None:
         raise Failure(f"no connection: {lost}{where}", UNREACHABLE) from None
     if ended_by is not None:
         raise typer.Exit(INTERRUPTED if ended_by == signal.SIGINT else TERMINATED)
-
-
-async def _until_signal(command: Callable[[], Awaitable[None]]) -> int | None:
-    """The signal that ended it; None where it came to its end."""
-    ended_by = None
-    failure: Exception | None = None
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with trio.open_nursery() as nursery:
-
-            async def watch() -> None:
-                nonlocal ended_by
-                async for number in signals:
-                    ended_by = number
-                    nursery.cancel_scope.cancel()
-
-            nursery.start_soon(watch)
-            try:
-                await command()
-            except Exception as error:  # raised again below, where no nursery wraps it in a group
-                failure = error
-            nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
-    return ended_by

@@ -20,7 +20,6 @@ import trio
 
 from daemon.frontend import SubscribeOptions
 from daemon.terminal.failure import FAILED, REFUSED, Failure, tell
-from plugins.smqp import standard_output
 from plugins.smqp.client import (
     Client,
     Publication,
@@ -31,6 +30,7 @@ from plugins.smqp.client import (
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.incoming import Delivery, Receipt, read_receipt
 from plugins.smqp.profile import Profile
+from plugins.smqp.standard_output import StandardOutput
 from routing.errors import Refusal
 from routing.message import Message, Section
 
@@ -62,10 +62,10 @@ class Work(msgspec.Struct, frozen=True):
     json: bool
 
 
-async def publish(profile: Profile, channel: str, work: Work) -> None:
+async def publish(profile: Profile, channel: str, work: Work, output: StandardOutput) -> None:
     """Do it. Raises Failure, Refusal, ConnectionLost; what was printed before was published."""
     async with profile.connect(channel) as client:
-        results = _Results(work)
+        results = _Results(work, output)
         receipts = _Receipts(client, work) if work.wait_receipt_s is not None else None
         if receipts is not None:
             # With a Cmuid the channel is that of other runs, too, and a name is a run's own.
@@ -168,9 +168,10 @@ class _Results:
         last: the number of the last message that was published, or was to be.
     """
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, output: StandardOutput) -> None:
         self.work = work
         self.last = 0
+        self._output = output
         self._errors: list[tuple[int, Refusal | ConnectionLost]] = []
         self._unwritten: list[tuple[str, str]] = []  # a Smuid, and the line with it
         self._failed: OSError | None = None
@@ -207,12 +208,12 @@ class _Results:
         self._unwritten.append((smuid, line))
 
     async def write(self) -> None:
-        """Write what was added, as `standard_output.write` does; nothing more where that was cancelled."""
+        """Write what was added, as `StandardOutput.write` does; nothing more where that was cancelled."""
         if not self._unwritten or self._failed is not None or self._is_abandoned:
             return
         data = "".join(f"{line}\n" for _, line in self._unwritten).encode()
         try:
-            await standard_output.write(data)
+            await self._output.write([data])
         except trio.Cancelled:
             self._is_abandoned = True
             raise

@@ -19,7 +19,6 @@ import trio
 from daemon.frontend import SubscribeOptions
 from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE, Failure, tell
 from daemon.terminal.printable import printable
-from plugins.smqp import standard_output
 from plugins.smqp.client import (
     Client,
     LoginRefused,
@@ -30,6 +29,7 @@ from plugins.smqp.client import (
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.incoming import Delivery
 from plugins.smqp.profile import Profile
+from plugins.smqp.standard_output import StandardOutput
 from routing.errors import HeaderRefusal, Refusal
 from routing.headers import write_headers, write_seconds
 from routing.message import Section
@@ -64,14 +64,14 @@ class Wish(msgspec.Struct, frozen=True):
     format: Format
 
 
-async def receive(profile: Profile, channel: str, wish: Wish) -> None:
+async def receive(profile: Profile, channel: str, wish: Wish, output: StandardOutput) -> None:
     """Do it, over as many connections as it takes once there has been a first one.
 
     A site that has not noticed the end of one may count it, and have no room for the next: that ends in time.
 
     Raises Failure, Refusal, ConnectionLost where no other connection can be made, and BrokenPipeError.
     """
-    receiving = _Receiving(wish)
+    receiving = _Receiving(wish, output)
     while True:
         try:
             async with profile.connect(channel) as client:
@@ -85,8 +85,9 @@ async def receive(profile: Profile, channel: str, wish: Wish) -> None:
 class _Receiving:
     """What came, and what is still to come, over all connections."""
 
-    def __init__(self, wish: Wish) -> None:
+    def __init__(self, wish: Wish, output: StandardOutput) -> None:
         self._wish = wish
+        self._output = output
         self._left = wish.count
         self._silent_at: float | None = None  # when the silence has been long enough; None before the first
         self._connected_at: float | None = None  # None while there is no connection
@@ -189,13 +190,29 @@ class _Receiving:
         for start in range(0, len(received), BATCH_MAX):
             batch = received[start : start + BATCH_MAX]
             some = [delivery for delivery in batch if delivery.withdrawn is None]
-            await _write(b"".join(_formatted(delivery, self._wish.format) for delivery in some))
+            await self._write([_formatted(delivery, self._wish.format) for delivery in some])
             if self._left is not None:
                 self._left -= len(some)
             self._uncertain |= {delivery.message.smuid: None for delivery in some if delivery.number}
             while len(self._uncertain) > UNCERTAIN_MAX:
                 del self._uncertain[next(iter(self._uncertain))]
             await self._commit(client, some)
+
+    async def _write(self, messages: list[bytes]) -> None:
+        """Cancelled, it begins no other message, and the connection, cancelled too, commits none."""
+        try:
+            await self._output.write(messages)
+        except trio.Cancelled:
+            tell("standard output was not read on, and may end within a message; that is not committed")
+            raise
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            text = (
+                f"standard output cannot be written: {error.strerror}; what is not written is not committed"
+            )
+            raise Failure(text) from None
+        await trio.lowlevel.checkpoint_if_cancelled()
 
     async def _commit(self, client: Client, written: list[Delivery]) -> None:
         with passing_over_lost():
@@ -218,17 +235,6 @@ async def _take(client: Client) -> list[Delivery]:
         raise Failure(
             f"{ended}; another program uses this channel, rights have changed, or the topic was deleted"
         ) from None
-
-
-async def _write(data: bytes) -> None:
-    try:
-        await standard_output.write(data)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        text = f"standard output cannot be written: {error.strerror}; what is not written is not committed"
-        raise Failure(text) from None
-    await trio.lowlevel.checkpoint_if_cancelled()  # with the connection cancelled, too: nothing commits it
 
 
 def _formatted(delivery: Delivery, format: Format) -> bytes:

@@ -103,6 +103,24 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="an interrupt of sub cuts a message that it has just begun",
+        file="plugins/smqp/standard_output.py",
+        old="                if stopped:\n                    return\n",
+        new="",
+        tests=(
+            "tests/plugins/smqp/test_standard_output.py::test_what_is_interrupted_ends_at_the_border_of_the_piece_that_was_begun",
+        ),
+    ),
+    Mutation(
+        name="a second signal waits for whoever reads, too",
+        file="plugins/smqp/signals.py",
+        old="                        output.hurry()\n",
+        new="                        pass\n",
+        tests=(
+            "tests/plugins/smqp/test_standard_output.py::test_a_second_signal_ends_at_once_what_a_first_one_leaves_time",
+        ),
+    ),
+    Mutation(
         name="what a session refuses as it is to end is no lost connection",
         file="plugins/smqp/client.py",
         old="        if refusal.code != Refusal.NOT_AVAILABLE:\n            raise\n        raise",

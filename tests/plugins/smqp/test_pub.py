@@ -15,6 +15,7 @@ from daemon.terminal.failure import FAILED, REFUSED, Failure
 from plugins.smqp.client import Client, session
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.pub import Work, publish
+from plugins.smqp.standard_output import StandardOutput
 from routing.errors import Refusal
 from routing.message import Message
 from tests.support.patience import until
@@ -93,7 +94,7 @@ async def test_a_refused_line_is_named_and_so_is_all_that_is_stored(
 ) -> None:
     work = lines(tmp_path, b"one", LONG, b"three", LONG, LONG)
     with pytest.raises(Failure, match="no line after line 5 was published") as failure:
-        await publish(logins, "pub", work)
+        await publish(logins, "pub", work, StandardOutput())
     assert failure.value.exit_code == FAILED
     printed, said = capfd.readouterr()
     assert sorted((await bodies(logins, 2)).items()) == sorted(
@@ -109,7 +110,7 @@ async def test_what_cannot_be_sent_is_a_refused_line_and_none_after_it_is_publis
 ) -> None:
     texts = [b"%d" % number for number in range(1, 12)]
     with pytest.raises(Failure, match="no line after line 10 was published"):
-        await publish(logins, "pub", lines(tmp_path, *texts, cmuid="x" * 253))
+        await publish(logins, "pub", lines(tmp_path, *texts, cmuid="x" * 253), StandardOutput())
     printed, said = capfd.readouterr()
     stored = await bodies(logins, 9)
     assert [stored.get(smuid) for smuid in printed.split()] == texts[:9]
@@ -121,7 +122,9 @@ async def test_lines_that_had_no_answer_are_named(
 ) -> None:
     """Headers that are longer than a site reads end the connection."""
     with pytest.raises(ConnectionLost) as lost:
-        await publish(logins, "pub", lines(tmp_path, b"one", b"two", others=(("F", "a" * 70_000),)))
+        await publish(
+            logins, "pub", lines(tmp_path, b"one", b"two", others=(("F", "a" * 70_000),)), StandardOutput()
+        )
     assert lost.value.reason == "refused"
     assert capfd.readouterr() == ("", "smqpd: lines 1 to 2 had no answer, and may be stored or not\n")
 
@@ -131,14 +134,14 @@ async def test_lines_that_may_not_be_published_are_a_matter_of_rights(
 ) -> None:
     as_eve: Any = Logins(site, nursery, "eve")
     with pytest.raises(Failure) as failure:
-        await publish(as_eve, "pub", lines(tmp_path, b"one", b"two"))
+        await publish(as_eve, "pub", lines(tmp_path, b"one", b"two"), StandardOutput())
     assert failure.value.exit_code == REFUSED
     assert capfd.readouterr() == ("", "smqpd: lines 1 to 2 are refused: eve may not publish t\n")
 
 
 async def test_one_message_is_refused_as_it_is(logins: Any) -> None:
     with pytest.raises(Refusal) as refusal:
-        await publish(logins, "pub", msgspec.structs.replace(WORK, body=LONG))
+        await publish(logins, "pub", msgspec.structs.replace(WORK, body=LONG), StandardOutput())
     assert refusal.value.code == Refusal.TOO_LARGE
 
 
@@ -148,7 +151,9 @@ async def test_two_runs_in_one_channel_get_their_receipts(
     async with trio.open_nursery() as runs:
         for cmuid in ("x", "y"):
             message = msgspec.structs.replace(WORK.message, cmuid=cmuid)
-            runs.start_soon(publish, logins, "pub", msgspec.structs.replace(WORK, message=message))
+            runs.start_soon(
+                publish, logins, "pub", msgspec.structs.replace(WORK, message=message), StandardOutput()
+            )
         await until(lambda: len(site.broker.door.view.subscriptions(SYSTEM_TOPIC)) == 2)
         async with logins.connect("reader") as client:
             await client.subscribe("t")
@@ -170,11 +175,11 @@ async def test_the_same_message_published_by_two_runs_at_once_is_named_by_both(
 
     async def without_receipt() -> None:
         with pytest.raises(Failure) as failure:
-            await publish(logins, "pub", msgspec.structs.replace(work, wait_receipt_s=0.0))
+            await publish(logins, "pub", msgspec.structs.replace(work, wait_receipt_s=0.0), StandardOutput())
         failures.append(str(failure.value))
 
     async with trio.open_nursery() as runs:
-        runs.start_soon(publish, logins, "pub", work)
+        runs.start_soon(publish, logins, "pub", work, StandardOutput())
         await until(lambda: site.broker.door.view.subscriptions(SYSTEM_TOPIC))
         await without_receipt()
         async with logins.connect("reader") as client:
@@ -194,7 +199,7 @@ async def test_a_stored_message_is_named_where_its_receipts_end(
 
     async def run() -> None:
         with pytest.raises(Failure) as failure:
-            await publish(logins, "pub", WORK)
+            await publish(logins, "pub", WORK, StandardOutput())
         failures.append(failure.value)
 
     async with trio.open_nursery() as nursery:
@@ -215,7 +220,7 @@ async def test_a_stored_message_is_named_where_its_session_is_to_end_before_its_
 
     async def run() -> None:
         with pytest.raises(ConnectionLost, match="the site is stopping"):
-            await publish(logins, "pub", WORK)
+            await publish(logins, "pub", WORK, StandardOutput())
 
     async with trio.open_nursery() as runs:
         runs.start_soon(run)
@@ -237,7 +242,7 @@ async def test_a_stored_message_is_named_where_the_connection_ends_before_its_re
 ) -> None:
     async def run() -> None:
         with pytest.raises(ConnectionLost):
-            await publish(logins, "pub", WORK)
+            await publish(logins, "pub", WORK, StandardOutput())
 
     async with trio.open_nursery() as runs:
         runs.start_soon(run)
@@ -256,7 +261,7 @@ async def test_an_interrupt_before_the_receipt_leaves_the_smuid(
 
     async def run() -> None:
         with interrupt:
-            await publish(logins, "pub", WORK)
+            await publish(logins, "pub", WORK, StandardOutput())
 
     async with trio.open_nursery() as runs:
         runs.start_soon(run)
@@ -286,7 +291,7 @@ async def test_an_interrupt_between_answers_and_their_writing_leaves_all_smuids(
 
     monkeypatch.setattr(Client, "publish_soon", interrupted_after_two)
     with interrupt:
-        await publish(logins, "pub", lines(tmp_path, b"one", b"two", b"three"))
+        await publish(logins, "pub", lines(tmp_path, b"one", b"two", b"three"), StandardOutput())
     monkeypatch.setattr(Client, "publish_soon", publish_soon)
     printed = capfd.readouterr().out.split()
     stored = await bodies(logins, 2)

@@ -12,7 +12,7 @@ from daemon.frontend import SubscribeOptions
 from daemon.terminal.failure import UNREACHABLE, Failure
 from plugins.smqp.client import Client, LoginRefused
 from plugins.smqp.connection import ConnectionLost
-from plugins.smqp.standard_output import GRACE_S
+from plugins.smqp.standard_output import GRACE_S, StandardOutput
 from plugins.smqp.sub import Wish, receive
 from routing.errors import Refusal
 from routing.message import Message, Section
@@ -26,7 +26,7 @@ async def test_sub_goes_on_over_another_connection_and_says_so(
     server: Any, output: OutputFile, publish: Callable[..., Any]
 ) -> None:
     async with trio.open_nursery() as receiving:
-        receiving.start_soon(receive, server, "desk", wish(2))
+        receiving.start_soon(receive, server, "desk", wish(2), StandardOutput())
         await publish(b"one")
         await output.has_written()
         server.refuses = 1
@@ -56,7 +56,7 @@ async def test_an_interrupt_leaves_time_to_read_what_is_being_written_and_no_mor
 
         async def run() -> None:
             with interrupt:
-                await receive(server, "desk", wish(None))
+                await receive(server, "desk", wish(None), StandardOutput())
             ended.set()
 
         async with trio.open_nursery() as nursery, trio.lowlevel.FdStream(reads) as reader:
@@ -68,12 +68,17 @@ async def test_an_interrupt_leaves_time_to_read_what_is_being_written_and_no_mor
             read = b""
             while reads_then and not read.endswith(b"\n"):
                 read += await reader.receive_some()
-            await pass_time(mock_clock, GRACE_S / 2)
-            assert ended.is_set()
+            if not reads_then:
+                await pass_time(mock_clock, GRACE_S / 2)
+                assert ended.is_set()
         return read
 
     assert await interrupted(reads_then=False) == b""
+    assert output.said.getvalue() == (
+        "smqpd: standard output was not read on, and may end within a message; that is not committed\n"
+    )
     assert await interrupted(reads_then=True) == text + b"\n"
+    assert len(output.said.getvalue().splitlines()) == 1
     for writes in written_to:
         os.close(writes)
 
@@ -83,7 +88,7 @@ async def test_what_is_written_and_was_not_committed_is_not_written_again(
 ) -> None:
     once_written(monkeypatch, output, b"one\n", server.cut)
     async with trio.open_nursery() as receiving:
-        receiving.start_soon(receive, server, "desk", wish(2))
+        receiving.start_soon(receive, server, "desk", wish(2), StandardOutput())
         await publish(b"one")
         await output.has_written()
         await publish(b"two")
@@ -100,7 +105,7 @@ async def test_sub_goes_on_over_another_connection_where_its_session_is_to_end(
 
     once_written(monkeypatch, output, b"one\n", stop)
     async with trio.open_nursery() as receiving:
-        receiving.start_soon(receive, server, "desk", wish(2))
+        receiving.start_soon(receive, server, "desk", wish(2), StandardOutput())
         await publish(b"one")
         await until(lambda: "trying again" in output.said.getvalue(), output.said)
         site.broker.draining = False
@@ -135,7 +140,9 @@ async def test_what_comes_again_after_something_new_is_not_written_again_either(
 
     once_written(monkeypatch, output, b"one\nanother\n", lose_both)
     async with trio.open_nursery() as receiving:
-        receiving.start_soon(receive, server, "desk", Wish(("t", "u"), SubscribeOptions(), 4, None, "text"))
+        receiving.start_soon(
+            receive, server, "desk", Wish(("t", "u"), SubscribeOptions(), 4, None, "text"), StandardOutput()
+        )
         await output.has_written()
         await publish(b"two")
         server.refuses = 0
@@ -156,7 +163,7 @@ async def test_what_a_connection_took_with_it_is_no_message_of_the_count(
 
     monkeypatch.setattr(Client, "received", cut_first)
     async with trio.open_nursery() as receiving:
-        receiving.start_soon(receive, server, "desk", wish(2))
+        receiving.start_soon(receive, server, "desk", wish(2), StandardOutput())
         await publish(b"one")
         await publish(b"two")
     assert sorted(output.written.split()) == [b"one", b"two"]
@@ -178,7 +185,7 @@ async def test_a_subscription_that_another_has_meanwhile_is_not_taken_back(
 
         monkeypatch.setattr(Client, "commit", taken_first)
         with pytest.raises(Failure, match="replaced"):
-            await receive(server, "desk", wish(2))
+            await receive(server, "desk", wish(2), StandardOutput())
         await other.ping()
         assert not other.has_ended
     assert output.written == b"one\n"
@@ -205,7 +212,7 @@ async def test_a_count_that_is_written_and_not_committed_is_said_to_be(
     await publish(b"one")
     written = "written, but perhaps to come again, as it is not known to be committed: 1"
     with pytest.raises(Failure, match=f"no connection: {ends}: .*; {written}") as failure:
-        await receive(server, "desk", wish(1))
+        await receive(server, "desk", wish(1), StandardOutput())
     assert failure.value.exit_code == UNREACHABLE
     assert (output.written, server.attempts) == (b"one\n", 1)
 
@@ -217,7 +224,7 @@ async def test_sub_does_not_try_again_where_it_may_not_log_in_any_more(
 
         async def refused() -> None:
             with pytest.raises(Refusal) as refusal:
-                await receive(server, "desk", wish(2))
+                await receive(server, "desk", wish(2), StandardOutput())
             assert refusal.value.code == Refusal.BAD_LOGIN
 
         receiving.start_soon(refused)
@@ -235,7 +242,7 @@ async def test_sub_tries_again_where_its_account_is_logged_in_as_often_as_it_may
     """As it is until the site knows that the connection is lost, which nobody may have told it."""
     await publish(b"one")
     async with trio.open_nursery() as receiving:
-        receiving.start_soon(receive, server, "desk", wish(2))
+        receiving.start_soon(receive, server, "desk", wish(2), StandardOutput())
         await output.has_written()
         server.cut()
         await trio.testing.wait_all_tasks_blocked()
@@ -254,14 +261,14 @@ async def test_sub_tries_again_where_its_account_is_logged_in_as_often_as_it_may
 async def test_sub_does_not_wait_for_a_first_login(server: Any, output: OutputFile) -> None:
     async with server.other().connect("other"):
         with pytest.raises(LoginRefused):
-            await receive(server, "desk", wish(1))
+            await receive(server, "desk", wish(1), StandardOutput())
     assert server.attempts == 1
 
 
 async def test_a_first_connection_that_cannot_be_made_ends_sub(server: Any, output: OutputFile) -> None:
     server.refuses = 1
     with pytest.raises(ConnectionLost):
-        await receive(server, "desk", wish(1))
+        await receive(server, "desk", wish(1), StandardOutput())
     assert server.attempts == 1
 
 
@@ -272,7 +279,7 @@ async def test_a_silence_lasts_over_the_end_of_a_connection(
 
         async def silent() -> None:
             with pytest.raises(ConnectionLost):
-                await receive(server, "desk", wish(None, timeout_s=0.4))
+                await receive(server, "desk", wish(None, timeout_s=0.4), StandardOutput())
 
         receiving.start_soon(silent)
         await publish(b"one")
@@ -286,6 +293,6 @@ async def test_a_silence_lasts_over_the_end_of_a_connection(
 async def test_a_short_silence_does_not_begin_before_the_subscription_is_there(
     site: BrokerSite, server: Any, output: OutputFile
 ) -> None:
-    await receive(server, "desk", wish(None, timeout_s=0.0))
+    await receive(server, "desk", wish(None, timeout_s=0.0), StandardOutput())
     assert output.written == b""
     assert [held.topic for held in site.durable_subscriptions("")] == ["t"]

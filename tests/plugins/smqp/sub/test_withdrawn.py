@@ -8,6 +8,7 @@ import trio
 import trio.testing
 
 from plugins.smqp.client import Client
+from plugins.smqp.standard_output import StandardOutput
 from plugins.smqp.sub import receive
 from tests.support.patience import until
 from tests.support.receiving import OutputFile, ServerInMemory, wish
@@ -35,7 +36,7 @@ async def test_what_is_withdrawn_before_it_is_written_is_not_written_and_does_no
 ) -> None:
     removed_before(monkeypatch, server, "received")
     async with trio.open_nursery() as receiving:
-        receiving.start_soon(receive, server, "desk", wish(2))
+        receiving.start_soon(receive, server, "desk", wish(2), StandardOutput())
         for text in (b"one", b"two", b"three"):
             await publish(text)
     assert output.written == b"two\nthree\n"
@@ -69,7 +70,7 @@ async def test_what_is_withdrawn_after_it_was_received_is_not_written_and_anothe
 
     credits = meanwhile(monkeypatch, remove)
     async with trio.open_nursery() as receiving:
-        receiving.start_soon(receive, server, "desk", wish(1))
+        receiving.start_soon(receive, server, "desk", wish(1), StandardOutput())
         await until(lambda: 0 in credits, credits)
         await publish(b"two")
     assert output.written == b"two\n"
@@ -93,7 +94,7 @@ async def test_what_is_withdrawn_while_what_came_with_it_is_committed_is_not_wri
 
     monkeypatch.setattr(Client, "commit", remove_first)
     async with trio.open_nursery() as receiving:
-        receiving.start_soon(receive, server, "desk", wish(3))
+        receiving.start_soon(receive, server, "desk", wish(3), StandardOutput())
         await output.has_written()
         await publish(b"four")
     assert output.written == b"one\nthree\nfour\n"
@@ -105,7 +106,7 @@ async def test_what_is_withdrawn_once_it_is_written_is_said_to_be(
 ) -> None:
     removed = removed_before(monkeypatch, server, "commit")
     async with trio.open_nursery() as receiving:
-        receiving.start_soon(receive, server, "desk", wish(2))
+        receiving.start_soon(receive, server, "desk", wish(2), StandardOutput())
         for text in (b"one", b"two"):
             await publish(text)
     assert output.written == b"one\ntwo\n"
