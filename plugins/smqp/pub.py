@@ -73,7 +73,11 @@ async def publish(profile: Profile, channel: str, work: Work, output: StandardOu
             await client.subscribe(client.topic, options)
         async with aclosing(_messages(work)) as all_messages:
             async for first, messages in all_messages:
-                await _publish_all(client, first, messages, results, receipts)
+                try:
+                    await _publish_all(client, first, messages, results, receipts)
+                except trio.Cancelled:
+                    results.tell_unwritten()
+                    raise
                 if results.has_failed:
                     break
         results.end(None if receipts is None else receipts.ended)
@@ -222,13 +226,22 @@ class _Results:
         else:
             self._unwritten.clear()
 
+    def tell_unwritten(self) -> None:
+        """Name on stderr what is stored and could not be written, if anything."""
+        if self._unwritten:
+            tell(self._unwritten_as_text())
+
     def check_written(self) -> None:
-        """Raises Failure, which names what is stored, or BrokenPipeError, where it could not be."""
+        """Raises Failure, or BrokenPipeError, where what is stored could not be written, and names that."""
         if isinstance(self._failed, BrokenPipeError):
+            self.tell_unwritten()
             raise self._failed
         if self._failed is not None:
-            stored = f"stored: {_in_short([smuid for smuid, _ in self._unwritten])}"
-            raise Failure(f"standard output cannot be written: {self._failed.strerror}; {stored}")
+            raise Failure(self._unwritten_as_text())
+
+    def _unwritten_as_text(self) -> str:
+        why = "was not read on" if self._failed is None else f"cannot be written: {self._failed.strerror}"
+        return f"standard output {why}; stored: {_in_short([smuid for smuid, _ in self._unwritten])}"
 
     def end(self, no_more_receipts: SubscriptionEnded | ConnectionLost | None) -> None:
         """Say on stderr what is not as it was meant. Raises Failure, Refusal, ConnectionLost.

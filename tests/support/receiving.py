@@ -1,7 +1,9 @@
-"""What `smqpd sub` connects to and writes into, in the tests of it: in memory, and a file."""
+"""What `smqpd sub` connects to and writes into, in the tests of it: in memory, a file, and a pipe."""
 
 import io
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,17 @@ class OutputFile:
 
     def isatty(self) -> bool:
         return False
+
+
+def full_pipe() -> tuple[int, int]:
+    """Which nobody reads: what is written to it waits."""
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writes, bytes(4_096))
+    os.set_blocking(writes, True)
+    return reads, writes
 
 
 def once_written(

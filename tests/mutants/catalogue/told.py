@@ -165,6 +165,15 @@ MUTATIONS = [
         tests=("tests/plugins/smqp/test_pub.py::test_a_refused_line_is_named_and_so_is_all_that_is_stored",),
     ),
     Mutation(
+        name="an interrupt of pub leaves what is stored unsaid where the output has failed",
+        file="plugins/smqp/pub.py",
+        old="                    results.tell_unwritten()\n                    raise\n",
+        new="                    raise\n",
+        tests=(
+            "tests/plugins/smqp/test_pub.py::test_an_interrupt_leaves_on_stderr_what_is_stored_and_could_not_be_written",
+        ),
+    ),
+    Mutation(
         name="bench counts what is of another run",
         file="plugins/smqp/bench.py",
         old="return self.zero_ns + since_ns if run == self.run else None",

@@ -1,8 +1,10 @@
 """`smqpd pub` where a message is refused, or its receipt does not come."""
 
+import os
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,11 +16,13 @@ from daemon.settings import Limits
 from daemon.terminal.failure import FAILED, REFUSED, Failure
 from plugins.smqp.client import Client, session
 from plugins.smqp.connection import ConnectionLost
+from plugins.smqp.incoming import Delivery
 from plugins.smqp.pub import Work, publish
 from plugins.smqp.standard_output import StandardOutput
 from routing.errors import Refusal
 from routing.message import Message
 from tests.support.patience import until
+from tests.support.receiving import full_pipe
 from tests.support.site import PASSWORD, SERVER, BrokerSite, running_site
 from tests.support.smqp_peer import serve_connection
 
@@ -89,6 +93,13 @@ async def bodies(logins: Logins, count: int) -> dict[str, bytes]:
     return found
 
 
+async def taken(client: Client, count: int) -> list[Delivery]:
+    deliveries: list[Delivery] = []
+    while len(deliveries) < count:
+        deliveries += await client.take()
+    return deliveries
+
+
 async def test_a_refused_line_is_named_and_so_is_all_that_is_stored(
     logins: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,13 +168,11 @@ async def test_two_runs_in_one_channel_get_their_receipts(
         await until(lambda: len(site.broker.door.view.subscriptions(SYSTEM_TOPIC)) == 2)
         async with logins.connect("reader") as client:
             await client.subscribe("t")
-            taken: list[Any] = []
-            while len(taken) < 2:
-                taken += await client.take()
-            for delivery in reversed(taken):
+            both = await taken(client, 2)
+            for delivery in reversed(both):
                 await client.commit([delivery])
     printed = capfd.readouterr().out.splitlines()
-    x, y = (delivery.message.smuid for delivery in taken)
+    x, y = (delivery.message.smuid for delivery in both)
     assert sorted(printed) == sorted([f"{x} 1/1", f"{y} 1/1"])
 
 
@@ -269,6 +278,71 @@ async def test_an_interrupt_before_the_receipt_leaves_the_smuid(
         await wait_all_tasks_blocked()
         interrupt.cancel()
     assert capfd.readouterr() == (f"{smuid}\n", "")
+
+
+def no_room() -> list[int]:
+    return [os.open("/dev/full", os.O_WRONLY)]
+
+
+def closed_pipe() -> list[int]:
+    reads, writes = os.pipe()
+    os.close(reads)
+    return [writes]
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        (no_room, "cannot be written: No space left on device"),
+        (closed_pipe, "cannot be written: Broken pipe"),
+        (full_pipe, "was not read on"),
+    ],
+)
+async def test_an_interrupt_leaves_on_stderr_what_is_stored_and_could_not_be_written(
+    logins: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    output: Callable[[], Sequence[int]],
+    why: str,
+) -> None:
+    *read, written = output()
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(fileno=lambda: written))
+    interrupt, standard_output = trio.CancelScope(), StandardOutput()
+    work = msgspec.structs.replace(lines(tmp_path, b"one", b"two", receipt="ALL"), wait_receipt_s=60.0)
+
+    async def run() -> None:
+        with interrupt:
+            await publish(logins, "pub", work, standard_output)
+
+    async with trio.open_nursery() as runs:
+        runs.start_soon(run)
+        async with logins.connect("reader") as reader:
+            await reader.subscribe("t")
+            one, two = await taken(reader, 2)
+            await reader.commit([one])  # its receipt comes
+            await wait_all_tasks_blocked()
+            interrupt.cancel()
+            if output is full_pipe:
+                standard_output.hurry()
+    smuids = f"{one.message.smuid} to {two.message.smuid}"
+    assert capfd.readouterr() == ("", f"smqpd: standard output {why}; stored: 2 messages, {smuids}\n")
+    for descriptor in (*read, written):
+        os.close(descriptor)
+
+
+async def test_what_is_stored_is_named_where_whoever_read_the_output_has_gone(
+    logins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    [written] = closed_pipe()
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(fileno=lambda: written))
+    with pytest.raises(BrokenPipeError):
+        await publish(logins, "pub", lines(tmp_path, b"one"), StandardOutput())
+    [smuid] = await bodies(logins, 1)
+    assert capfd.readouterr().err == (
+        f"smqpd: standard output cannot be written: Broken pipe; stored: {smuid}\n"
+    )
+    os.close(written)
 
 
 @pytest.mark.parametrize("outstanding_max", [1, 1_000])

@@ -16,6 +16,7 @@ import trio
 
 from tests.support.command_line import CommandLine
 from tests.support.patience import PATIENCE_S, until
+from tests.support.receiving import full_pipe
 
 WRITE: Final = 1
 """The number of the system call."""
@@ -35,17 +36,6 @@ async def test_an_interrupt_ends_sub_and_keeps_what_was_not_written(smqpd: Comma
     assert (await process.stdout.receive_some()).startswith(b"one\n")
     process.send_signal(signal.SIGINT)
     assert await process.wait() == 130
-
-
-def full_pipe() -> tuple[int, int]:
-    """Which nobody reads: what is written to it waits."""
-    reads, writes = os.pipe()
-    os.set_blocking(writes, False)
-    with suppress(BlockingIOError):
-        while True:
-            os.write(writes, bytes(4_096))
-    os.set_blocking(writes, True)
-    return reads, writes
 
 
 def is_writing_to(process: Any, descriptor: int) -> bool:
