@@ -47,9 +47,7 @@ def main() -> None:
         if not output.is_refused(error):
             raise
         exit_code, why = failure.FAILED, f"standard output cannot be written: {error.strerror}"
-    # Nothing is left to be ended.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    failure.ignore_signals()
     output.flush()
     if why:
         failure.tell(why)

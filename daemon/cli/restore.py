@@ -33,7 +33,7 @@ from daemon.store.backup import BackupResult, DamagedError, check_store, raise_n
 from daemon.store.backup_manifest import MANIFEST, Manifest, UnfitError, read_manifest
 from daemon.store.schema import TooNewError
 from daemon.system.private_files import exchange, give_to, make_directory, sync_directory, write_new
-from daemon.terminal.failure import FAILED, Failure, because
+from daemon.terminal.failure import FAILED, Failure, because, ignore_signals
 from daemon.terminal.figures import bytes_shown
 from daemon.terminal.output import JsonOption, json_line
 
@@ -69,6 +69,7 @@ def restore(
 
     What the site has finished since the backup comes again, and what was published since then is not there.
     Exit code 1 where nothing was restored, and where the site does not start before what is said is done.
+    An interrupt ends it only as long as nothing of SITE has changed; after that it says what it did.
     """
     made = None
     try:
@@ -85,10 +86,10 @@ def restore(
         for directory in (*(path for path in made.rglob("*") if path.is_dir()), made):
             sync_directory(directory)
         give_to((site if is_there else site.absolute().parent).stat(), made)
+        ignore_signals()  # from here on it is done, or fails
         replaced = _put(made, site) if is_there else ""
         if not is_there:
             made.rename(site)
-        sync_directory(site.absolute().parent)
     except (OSError, sqlite3.Error, UnfitError, DamagedError, TooNewError, StateInUseError) as error:
         raise Failure(f"nothing was restored: {because(error)}") from None
     except ConfigError as error:
@@ -96,6 +97,12 @@ def restore(
     finally:
         if made is not None and made.exists():
             shutil.rmtree(made)
+    try:
+        sync_directory(site.absolute().parent)
+    except OSError as error:
+        where = f", and the site that was there is in {replaced}" if replaced else ""
+        said = f"{site} is restored{where}; but that may not outlast a power cut: {because(error)}"
+        raise Failure(said) from None
     done = Restored(
         site=str(site),
         server_name=manifest.server_name,
@@ -221,7 +228,7 @@ def _put(made: Path, site: Path) -> str:
                 site.rename(kept)
                 sync_directory(kept.parent)  # the new one is not to be there, and the old one not
                 made.rename(site)
-        except BaseException:  # by a signal, too
+        except OSError:
             if not site.exists():
                 kept.rename(site)
             elif kept.exists() and samestat(site.stat(), old):

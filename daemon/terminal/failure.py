@@ -8,6 +8,7 @@ And what shells say of programs that a signal ended: 130 interrupted, 143 termin
 
 import os
 import pwd
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -61,6 +62,12 @@ def because(error: Exception) -> str:
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+
+
+def ignore_signals() -> None:
+    """For a command of which nothing is left to be ended: what it has done is to be said."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def tell(text: str) -> None:

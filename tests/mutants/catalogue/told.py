@@ -174,6 +174,15 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="a signal leaves unsaid that a site was replaced, and where the old one is",
+        file="daemon/cli/restore.py",
+        old="        ignore_signals()  # from here",
+        new="        # from here",
+        tests=(
+            "tests/daemon/cli/backups/test_restore.py::test_a_signal_once_the_sites_change_places_does_not_keep_that_from_being_done_and_said",
+        ),
+    ),
+    Mutation(
         name="bench counts what is of another run",
         file="plugins/smqp/bench.py",
         old="return self.zero_ns + since_ns if run == self.run else None",

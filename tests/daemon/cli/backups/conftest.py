@@ -1,3 +1,4 @@
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from typer.testing import CliRunner, Result
 from daemon.cli.backup import backup
 from daemon.cli.restore import restore
 from daemon.store.store import Store
+from tests.support.cli import Shell
 from tests.support.made_site import made_site
 
 
@@ -33,7 +35,15 @@ def run(site: Path) -> Callable[..., Result]:
 
 
 @pytest.fixture
-def restore_to() -> Callable[..., Result]:
+def restore_to() -> Iterator[Callable[..., Result]]:
     app = typer.Typer()
     app.command()(restore)
-    return lambda *arguments: CliRunner().invoke(app, [*map(str, arguments)])
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield lambda *arguments: CliRunner().invoke(app, [*map(str, arguments)])
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def smqpd(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(monkeypatch, capsys)

@@ -1,11 +1,14 @@
 import errno
 import json
 import os
+import signal
 import sqlite3
 import stat
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import Result
@@ -15,7 +18,7 @@ from daemon.link.peers_file import PeerEntry
 from daemon.site.lock import state_lock
 from daemon.store.store import Store
 from daemon.system import private_files
-from daemon.terminal.failure import FAILED, TERMINATED
+from tests.support.cli import Shell
 from tests.support.made_site import files_below
 
 
@@ -157,7 +160,6 @@ def test_the_new_site_is_whole_in_its_place_and_the_old_one_in_another(
 
 
 @pytest.mark.parametrize("knows", [True, False], ids=["exchange", "two renames"])
-@pytest.mark.parametrize("why", [OSError(errno.EIO, "Input/output error"), SystemExit(TERMINATED)], ids=repr)
 def test_a_site_whose_place_the_new_one_cannot_take_stays_there_alone(
     site: Path,
     store: Store,
@@ -166,7 +168,6 @@ def test_a_site_whose_place_the_new_one_cannot_take_stays_there_alone(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     knows: bool,
-    why: BaseException,
 ) -> None:
     run(tmp_path / "copy")
     (site / "precious").write_text("x")
@@ -174,18 +175,65 @@ def test_a_site_whose_place_the_new_one_cannot_take_stays_there_alone(
 
     def ended(source: Path, target: Path) -> None:
         if Path(target) == site and Path(source).name.startswith(f".{site.name}."):
-            raise why
+            raise OSError(errno.EIO, "Input/output error")
         rename(source, target)
 
     def ended_at_once(*_: object) -> int:
-        raise why
+        raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "rename", ended)
     monkeypatch.setattr(private_files, "_renameat2", ended_at_once if knows else None)
     result = restore_to(tmp_path / "copy", site, "--replace")
-    assert result.exit_code == (TERMINATED if isinstance(why, SystemExit) else FAILED)
+    assert "nothing was restored: Input/output error" in str(result.exception)
     assert (site / "precious").read_text() == "x"
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("knows", [True, False], ids=["exchange", "two renames"])
+def test_a_signal_once_the_sites_change_places_does_not_keep_that_from_being_done_and_said(
+    site: Path, smqpd: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, knows: bool, number: int
+) -> None:
+    assert smqpd("backup", tmp_path / "copy", "--site", site) == 0
+    (site / "precious").write_text("x")
+    rename, exchange = os.rename, private_files._renameat2
+
+    def interrupted(change: Any, *what: Any) -> Any:
+        result = change(*what)
+        os.kill(os.getpid(), number)
+        return result
+
+    monkeypatch.setattr(os, "rename", partial(interrupted, rename))
+    monkeypatch.setattr(private_files, "_renameat2", partial(interrupted, exchange) if knows else None)
+    assert (smqpd("restore", tmp_path / "copy", site, "--replace"), smqpd.err) == (0, "")
+    [kept] = tmp_path.glob("site.*")
+    assert f"The site that was there is in {kept} now.\n" in smqpd.out
+    assert (kept / "precious").read_text() == "x"
+    assert not (site / "precious").exists()
+
+
+def test_a_site_that_is_restored_is_not_said_not_to_be_where_the_disk_does_not_keep_its_name(
+    site: Path,
+    run: Callable[..., Result],
+    restore_to: Callable[..., Result],
+    tmp_path: Path,
+    monkeypatch: Any,
+) -> None:
+    run(tmp_path / "copy")
+    sync = private_files.sync_directory
+
+    def fail_above(directory: Path) -> None:
+        if directory == tmp_path:
+            raise OSError(errno.EIO, "Input/output error")
+        sync(directory)
+
+    monkeypatch.setattr("daemon.cli.restore.sync_directory", fail_above)
+    failed = str(restore_to(tmp_path / "copy", site, "--replace").exception)
+    [kept] = tmp_path.glob("site.*")
+    assert failed == (
+        f"{site} is restored, and the site that was there is in {kept};"
+        " but that may not outlast a power cut: Input/output error"
+    )
 
 
 def test_a_backup_is_not_replaced_by_the_site_that_is_made_of_it(
