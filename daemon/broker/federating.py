@@ -22,6 +22,7 @@ from daemon.broker.deferred_copies import DeferredCopies
 from daemon.broker.hearing import Hearing
 from daemon.broker.transfers import arrival_of, refused
 from daemon.control.enquiring import Enquiring
+from daemon.hops.examine import Awaited
 from daemon.link.controls import (
     CHANGES_MAX,
     DestinationsTold,
@@ -118,7 +119,7 @@ class Federating:
         self._probes: list[tuple[str, Probe]] = []
         self._connections: dict[str, int] = {}  # by peer, the number of that by which copies came last
         self._refusals = Refusals(_log)
-        self.enquiring = Enquiring(door, clock, wake, self._tell, self._why_down, has_room)
+        self.enquiring = Enquiring(door, clock, wake, self._tell, self._why_down, has_room, self.awaited)
         self._hearing = Hearing(door, self.enquiring, self._refusals)
         self.effects: dict[type, Callable[[Any], None]] = {
             Send: self._send,
@@ -273,6 +274,15 @@ class Federating:
         """End the link with a peer, which begins anew."""
         if self.links is not None:
             self.links.end(peer, reason)
+
+    def awaited(self, smuid: str) -> list[Awaited]:
+        """Of which peers an answer for a message is awaited."""
+        id, peers = self._door.outlook.unanswered(smuid)
+        found = []
+        for peer in peers:
+            attempt, sent_us = self.links.last_sent(peer, id) if self.links is not None else (0, 0)
+            found.append(Awaited(peer, self._door.outlook.is_up(peer), attempt, sent_us))
+        return found
 
     def _why_down(self, peer: str) -> str:
         links = self.links.status() if self.links is not None else []

@@ -1,6 +1,7 @@
-"""`smqpd why`: what became of a message, told by this site's hop log alone, which needs no daemon.
+"""`smqpd why`: what became of a message, told by this site's hop log, which needs no daemon.
 
-With `--ask-peers` the daemon asks all other sites, see `daemon.cli.why_everywhere`.
+One that runs is asked for what no log has: of which peers an answer is awaited. With `--ask-peers` it asks
+all other sites, see `daemon.cli.why_everywhere`.
 """
 
 import time
@@ -11,10 +12,11 @@ import msgspec
 import typer
 from rich.text import Text
 
-from daemon.cli.asking import TimeoutOption
+from daemon.cli.asking import TimeoutOption, decoded, line
 from daemon.cli.options import DEFAULT_CONFIG, ConfigOption, read_settings
 from daemon.cli.why_everywhere import ask_everybody, show_journey
-from daemon.hops.examine import Findings, examine, moment
+from daemon.control.client import Question
+from daemon.hops.examine import Awaited, Findings, examine, moment, with_awaited
 from daemon.settings import HOPS
 from daemon.site.lock import running_pid
 from daemon.terminal.failure import FAILED, USAGE, Failure, because
@@ -32,6 +34,10 @@ SLACK_S: Final = 60.0
 What it wrote last is no later than now by more than this, or the clock was set back since: then the time of
 that tells nothing.
 """
+
+
+ANSWERS_WITHIN_S: Final = 2.0
+"""The log tells what became of a message also where its daemon hangs."""
 
 
 def why(
@@ -65,12 +71,23 @@ def why(
         raise Failure(
             f"cannot read the hop log: {because(error)}; run this as the user of the daemon"
         ) from None
+    if not has_ended:
+        report = with_awaited(report, _awaited(state, smuid))
     if json:
         typer.echo(msgspec.json.encode(report))
     else:
         _show(report)
     if not report.records:
         raise typer.Exit(FAILED)
+
+
+def _awaited(state_directory: Path, smuid: str) -> list[Awaited]:
+    """What the daemon knows besides; nothing where it does not say, as one of an earlier version."""
+    try:
+        answer = line(state_directory, Question(ask="awaited", name=smuid), ANSWERS_WITHIN_S)
+        return decoded(answer, list[Awaited])
+    except Failure:
+        return []
 
 
 def _has_ended(state_directory: Path) -> bool:

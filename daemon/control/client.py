@@ -46,6 +46,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         "routes",
         "ping",
         "trace",
+        "awaited",
         "why",
         "quarantine-drop",
     ]

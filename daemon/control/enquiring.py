@@ -33,7 +33,7 @@ from daemon.control.reports import (
     Unanswered,
 )
 from daemon.control.routes import by_destinations
-from daemon.hops.examine import Findings, examine, shortened
+from daemon.hops.examine import Awaited, Findings, examine, shortened, with_awaited
 from daemon.system.clock import Clock
 from routing.door import Door
 from routing.errors import Refusal
@@ -67,6 +67,7 @@ class Enquiring:
         tell: sends a control to a peer: its name, the kind, the value; False where it cannot now.
         why_down: why there is no link with a peer, in words.
         has_room: whether a message of so many bytes to a topic can be held now.
+        awaited: of which peers an answer for a message is awaited.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Enquiring:
         tell: Callable[[str, str, msgspec.Struct], bool],
         why_down: Callable[[str], str],
         has_room: Callable[[str, int], bool],
+        awaited: Callable[[str], list[Awaited]],
     ) -> None:
         self._door = door
         self._server = door.server
@@ -86,6 +88,7 @@ class Enquiring:
         self._tell = tell
         self._why_down = why_down
         self._has_room = has_room
+        self._awaited = awaited
         self._enquiries = Enquiries(self._server)
         self._features: dict[str, tuple[str, ...]] = {}
         self._own: dict[str, trio.MemorySendChannel[Report]] = {}
@@ -355,8 +358,11 @@ class Enquiring:
                 failed = f"its hop log cannot be read: {error.strerror or error}"
                 self._say(ask.key, report.source, msgspec.structs.replace(report, reason=failed))
                 continue
-            topic = findings.records[0].topic if findings.records else ""
-            report = msgspec.structs.replace(report, topic=topic, findings=shortened(findings, RECORDS_MAX))
+            topic, findings = "", shortened(findings, RECORDS_MAX)
+            if findings.records:  # else nothing tells whether whoever asks may know
+                topic = findings.records[0].topic
+                findings = with_awaited(findings, self._awaited(ask.about.smuid))
+            report = msgspec.structs.replace(report, topic=topic, findings=findings)
             self._say(ask.key, report.source, report)
 
 

@@ -13,6 +13,7 @@ before that wants no more of it.
     {"ask": "ping", "name": SERVER}      these three: `daemon.control.reports.Told`, a line each, as they come
     {"ask": "trace", "name": TOPIC}
     {"ask": "why", "name": SMUID}
+    {"ask": "awaited", "name": SMUID}    peers that have not answered for it: `daemon.hops.examine.Awaited`
     {"ask": "quarantine-drop", "name": SMUID}   forget what was set aside of it, or of all; how many that were
 
 and what `daemon.control.operators` has. What is none of them is answered as what is refused there is.

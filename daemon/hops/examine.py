@@ -22,6 +22,20 @@ _NOT_CLOSED: Final = (
 """Records are written before the store commits what they tell of."""
 
 
+class Awaited(msgspec.Struct, frozen=True):
+    """A peer that is to have a copy, and has not answered for it: the log has a hop only once that is so.
+
+    Attributes:
+        is_up: whether there is a link with it.
+        attempt, sent_us: of the transfer that went last over this link; 0 while none has.
+    """
+
+    peer: str
+    is_up: bool
+    attempt: int = 0
+    sent_us: int = 0
+
+
 class Findings(msgspec.Struct, kw_only=True):
     """What a log says of a message.
 
@@ -34,6 +48,7 @@ class Findings(msgspec.Struct, kw_only=True):
         left_out: records that are not in `records`, see `shortened`.
         gaps: records that are missing, and might tell more of the message.
         damage: files that have been changed since they were closed, and might.
+        awaited: what is not in the log, and only a site that runs can tell; see `with_awaited`.
     """
 
     smuid: str
@@ -46,6 +61,7 @@ class Findings(msgspec.Struct, kw_only=True):
     left_out: int = 0
     gaps: list[Gap] = []
     damage: list[FileDamage] = []
+    awaited: list[Awaited] = []
 
 
 def examine(
@@ -97,6 +113,24 @@ def examine(
         gaps=gaps,
         damage=damage,
     )
+
+
+def with_awaited(findings: Findings, awaited: list[Awaited]) -> Findings:
+    """What a log says, and of whom an answer is awaited: asked after it was read.
+
+    Asked before, a peer might be said to be awaited whose answer the log has.
+    """
+    verdict = " ".join([findings.verdict, *map(_awaited_words, awaited)])
+    return msgspec.structs.replace(findings, verdict=verdict, awaited=awaited)
+
+
+def _awaited_words(one: Awaited) -> str:
+    if one.sent_us:
+        sent = f"Sent to {one.peer} at {moment(one.sent_us)}, attempt {one.attempt}"
+        return f"{sent}: its answer is awaited."
+    if one.is_up:
+        return f"To be sent to {one.peer} when its turn comes on the link."
+    return f"To be sent to {one.peer} when there is a link with it."
 
 
 def _matters(last: int, records: list[HopRecord]) -> bool:

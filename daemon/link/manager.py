@@ -151,6 +151,11 @@ class LinkManager:
         known = self._peers.get(peer)
         return known is not None and known.exchange.sender.has_memory
 
+    def last_sent(self, peer: str, reference: object) -> tuple[int, int]:
+        """See `Links`."""
+        known = self._peers.get(peer)
+        return (0, 0) if known is None else known.exchange.sender.last_sent(reference)
+
     def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> int:
         """See `Links`."""
         return self._peers[peer].exchange.put(unit, lane)

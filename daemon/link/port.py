@@ -111,6 +111,11 @@ class Links(Protocol):
     def has_memory(self, peer: str) -> bool:
         """Whether an unguaranteed transfer can be sent, if only to wait; else it is to be dropped."""
 
+    def last_sent(self, peer: str, reference: object) -> tuple[int, int]:
+        """The attempt of the last transfer with this reference that a peer has still to answer, and when it
+        was sent, UTC microseconds; 0 and 0 where there is none.
+        """
+
     def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> int:
         """Send a unit as soon as there is a link; returns its number, 0 for an unguaranteed copy.
 

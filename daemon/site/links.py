@@ -198,6 +198,8 @@ class SiteLinks:
                 await ask(trace, question.timeout_s, tell)
             case "quarantine-drop":
                 await tell(await self._broker.reading.drop(question.name))
+            case "awaited":
+                await tell(self._broker.federating.awaited(str(parse_smuid(question.name))))
             case "why":
                 await ask(Why(str(parse_smuid(question.name))), question.timeout_s, tell)
 

@@ -134,9 +134,11 @@ class Federation:
             spreading.tells_attached,
             self.known_wants.tells,
         )
+        self.removing = Removing(state, self.forwarding, deliveries)
         self.outlook = Outlook(
             state.server,
             self.forwarding,
+            self.removing,
             self.interest,
             state.matching,
             ways_of_one,
@@ -168,7 +170,6 @@ class Federation:
             self._itineraries,
             pulling,
         )
-        self.removing = Removing(state, self.forwarding, deliveries)
         self.arriving = Arriving(state, lifecycle, self.forwarding, self.destinations, deliveries, receipts)
 
     # -- links ------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from routing.federation.interest import Interest
 from routing.federation.obstacles import WORDS, Obstacle
 from routing.federation.own_wants import OwnWants
 from routing.federation.peer import Peer
+from routing.federation.removing import Removing
 from routing.federation.spreading import Spreading
 from routing.federation.ways_of_one import WaysOfOne
 from routing.matching import Matching
@@ -23,6 +24,7 @@ from routing.peering.copies import Copy, onward, within
 from routing.peering.crossing import Crossing
 from routing.peering.news import KnownNews
 from routing.peering.wants import Want
+from routing.queue import GONE
 
 
 class Way(msgspec.Struct, frozen=True):
@@ -61,6 +63,7 @@ class Outlook:
         self,
         server: str,
         forwarding: Forwarding,
+        removing: Removing,
         interest: Interest,
         matching: Matching,
         ways_of_one: WaysOfOne,
@@ -76,11 +79,19 @@ class Outlook:
         self.assignments = assignments
         self.has_room = forwarding.has_room
         self.would_hold = forwarding.would_hold
+        self._entry_id = removing.entry_id
         self._interest = interest
         self._matching = matching
         self._ways_of_one = ways_of_one
         self._own_wants = own_wants
         self._server = server
+
+    def unanswered(self, smuid: str) -> tuple[int, list[str]]:
+        """The id here of a message that is held, and the peers that have not answered for it; 0 for none."""
+        copy = self.copies.get(self._entry_id(smuid) or 0)
+        if copy is None or copy.smuid != smuid or copy.entry.flags & GONE:
+            return 0, []
+        return copy.entry.id, [peer for peer in sorted(copy.forwards) if copy.unanswered(peer) is not None]
 
     def is_up(self, peer: str) -> bool:
         """Whether there is a link with a peer."""

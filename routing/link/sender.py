@@ -100,6 +100,13 @@ class LinkSender:
         """Units that have been written and are not acknowledged."""
         return len(self._in_flight)
 
+    def last_sent(self, reference: object) -> tuple[int, int]:
+        """The attempt and the time of a transfer in flight, the last with this reference; 0 where none is."""
+        for one in reversed(self._in_flight.values()):
+            if isinstance(one.unit, Transfer) and one.unit.reference == reference:
+                return one.unit.attempt, one.sent_us
+        return 0, 0
+
     def oldest_put_at(self) -> float | None:
         """When the oldest unit that has no end yet was put; None where there is none."""
         first = next(iter(self._in_flight.values()), None)

@@ -30,6 +30,9 @@ async def test_the_commands_tell_of_sites_that_are_no_neighbours(tmp_path: Path)
         sites.network.cut("beta", "gamma")
         await sites["beta"].linked("gamma", up=False)
         await what_cannot_be_reached_is_named(alpha, smuid)
+        async with sites["beta"].client("writer") as writer:
+            smuid = await writer.publish("weather", rain)
+            await what_waits_for_a_link_is_said_to(beta, smuid)
         await sites.stop()
     await no_daemon_is_another_exit_code(alpha)
 
@@ -83,6 +86,14 @@ async def what_cannot_be_reached_is_named(site: Operator, smuid: str) -> None:
     assert (await site.command("ping", "Not A Server"))[0] == 2
     assert (await site.command("trace", "not a topic"))[0] == 2
     assert (await site.command("why", "nonsense", "--ask-peers"))[0] == 2
+
+
+async def what_waits_for_a_link_is_said_to(site: Operator, smuid: str) -> None:
+    _, out, _ = await site.command("why", smuid)
+    assert out.endswith(" To be sent to gamma when there is a link with it.\n")
+    assert (await site.asked("why", smuid))["awaited"] == [
+        {"peer": "gamma", "is_up": False, "attempt": 0, "sent_us": 0}
+    ]
 
 
 async def no_daemon_is_another_exit_code(site: Operator) -> None:

@@ -11,6 +11,7 @@ import trio
 
 from daemon.control.journey import journey
 from daemon.control.reports import End, Heard, Report, ReportTold, Told
+from daemon.hops.examine import Awaited, moment
 from daemon.link.joining import OFFERED
 from daemon.operating.journeys import Journey
 from daemon.settings import QueueSettings
@@ -300,6 +301,16 @@ class TestTrace:
             assert passed_over(reports, "alpha") == {"beta": "it does not know `trace`: its smqpd is too old"}
 
 
+async def awaited_once_sent(site: FederatedSite, smuid: str) -> Awaited:
+    """The one peer whose answer is awaited, once it was sent the message."""
+    with trio.fail_after(PATIENCE_S):
+        while True:
+            [awaited] = site.broker.federating.awaited(smuid)
+            if awaited.sent_us:
+                return awaited
+            await trio.sleep(0.01)
+
+
 class TestWhy:
     async def test_the_way_of_a_message_is_told_by_all_who_had_it(self, tmp_path: Path) -> None:
         async with sites(
@@ -312,6 +323,56 @@ class TestWhy:
             assert way.topic == "weather"
             assert way.never == ["delta"]
             assert (way.apart, way.gaps) == ([], [])
+
+    @pytest.mark.parametrize("mode", ["ALL", "ONE"])
+    async def test_a_peer_whose_answer_is_awaited_is_named_with_the_time_and_the_attempt(
+        self, tmp_path: Path, mode: Any
+    ) -> None:
+        async with sites(tmp_path, PAIR) as running:
+            alpha = running["alpha"]
+            await (await running["beta"].client("reader")).subscribe("weather")
+            await alpha.wanted(mode, "weather")
+            if mode == "ONE":
+                await alpha.would_hand_over("weather")
+            writer = await alpha.client("writer")
+            running.network.silence()
+            before_us = alpha.broker.clock.wall_us()
+            smuid = await writer.publish("weather", "rain", depth=1, delivery=mode)
+            awaited = await awaited_once_sent(alpha, smuid)
+            assert (awaited.peer, awaited.is_up, awaited.attempt) == ("beta", True, 1)
+            assert before_us <= awaited.sent_us <= alpha.broker.clock.wall_us()
+            [report], _ = await asked(alpha, Why(smuid), 1.0)
+            assert report.findings is not None
+            assert report.findings.verdict.endswith(
+                "Still held: nobody is known to have it yet."
+                f" Sent to beta at {moment(awaited.sent_us)}, attempt 1: its answer is awaited."
+            )
+
+    async def test_a_copy_that_waits_for_a_link_is_said_to_and_nothing_once_it_was_answered(
+        self, tmp_path: Path
+    ) -> None:
+        async with sites(tmp_path, PAIR) as running:
+            alpha, reader = running["alpha"], await running["beta"].client("reader")
+            await reader.subscribe("weather")
+            await alpha.wanted("ALL", "weather")
+            running.network.unreachable.add("beta")
+            running.network.cut()
+            await down(alpha, "beta")
+            writer = await alpha.client("writer")
+            smuid = await writer.publish("weather", "rain", depth=1)
+            [awaited] = alpha.broker.federating.awaited(smuid)
+            assert awaited == Awaited("beta", is_up=False)
+            [report], _ = await asked(alpha, Why(smuid), 1.0)
+            assert report.findings is not None
+            assert report.findings.verdict.endswith("To be sent to beta when there is a link with it.")
+            running.network.unreachable.clear()
+            assert await reader.take() == "rain"
+            with trio.fail_after(PATIENCE_S):
+                while alpha.broker.federating.awaited(smuid):
+                    await trio.sleep(0.01)
+            [report, _], _ = await asked(alpha, Why(smuid))
+            assert report.findings is not None
+            assert report.findings.awaited == []
 
     async def test_a_site_that_cannot_be_reached_is_a_gap(self, tmp_path: Path) -> None:
         async with sites(tmp_path, CHAIN) as running:

@@ -183,6 +183,22 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="of a message that a peer was sent and has not answered it is not said when",
+        file="routing/link/sender.py",
+        old="                return one.unit.attempt, one.sent_us\n",
+        new="                return 0, 0\n",
+        tests=("tests/daemon/control/test_enquiring.py::TestWhy",),
+    ),
+    Mutation(
+        name="who waits for a link is not told by why",
+        file="daemon/cli/why.py",
+        old="report = with_awaited(report, _awaited(state, smuid))",
+        new="report = with_awaited(report, [])",
+        tests=(
+            "tests/daemon/control/test_asking_sites.py::test_the_commands_tell_of_sites_that_are_no_neighbours",
+        ),
+    ),
+    Mutation(
         name="bench counts what is of another run",
         file="plugins/smqp/bench.py",
         old="return self.zero_ns + since_ns if run == self.run else None",
