@@ -36,7 +36,8 @@ from daemon.accounts.accounts_file import Account
 from daemon.accounts.passwords import hash_password
 from daemon.configuration.discovery import Installed
 from daemon.site.directory import make_site
-from plugins.smqp.client import Client, connect
+from plugins.smqp.client import Client
+from plugins.smqp.connecting import connect
 from plugins.smqp.connection import ConnectionLost
 from plugins.stomp.codec import Frame
 from routing.errors import Refusal

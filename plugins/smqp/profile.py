@@ -17,7 +17,8 @@ import msgspec
 import typer
 
 from daemon.terminal.failure import USAGE, Failure, because, forbidden
-from plugins.smqp.client import Client, connect
+from plugins.smqp.client import Client
+from plugins.smqp.connecting import connect
 from plugins.smqp.protocol import DEFAULT_PORT, check_password
 from routing.errors import Refusal
 from routing.names import account_name

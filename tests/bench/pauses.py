@@ -23,7 +23,8 @@ from tempfile import TemporaryDirectory
 import trio
 
 from daemon.frontend import SubscribeOptions
-from plugins.smqp.client import Client, connect
+from plugins.smqp.client import Client
+from plugins.smqp.connecting import connect
 from routing.message import Message, Section
 from tests.bench.daemon import Measured
 from tests.support.ports import free_port

@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from daemon.certificates.authority import Authority
 from daemon.terminal.failure import FAILED
-from plugins.smqp.client import session
+from plugins.smqp.connecting import session
 from routing.errors import Refusal
 from tests.support import forked
 from tests.support.command_line import CommandLine, CommandResult

@@ -16,7 +16,8 @@ from daemon.control.client import NotRunningError, Question, ask
 from daemon.link.peers_editor import add_peer
 from daemon.link.peers_file import PeerEntry
 from daemon.operating.federation import LinkStatus
-from plugins.smqp.client import Client, session
+from plugins.smqp.client import Client
+from plugins.smqp.connecting import session
 from plugins.smqp.connection import ConnectionLost
 from tests.support.keys import CERTIFICATE_DAYS, write_keys, write_trust
 from tests.support.made_site import made_site

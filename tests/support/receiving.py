@@ -13,7 +13,8 @@ import trio.testing
 from trio.testing import memory_stream_pair
 
 from daemon.frontend import SubscribeOptions
-from plugins.smqp.client import Client, session
+from plugins.smqp.client import Client
+from plugins.smqp.connecting import session
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.sub import Wish
 from tests.support.site import PASSWORD, BrokerSite

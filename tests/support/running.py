@@ -8,7 +8,8 @@ import trio
 
 from daemon.accounts.accounts_editor import edit
 from daemon.accounts.accounts_file import Account
-from plugins.smqp.client import Client, session
+from plugins.smqp.client import Client
+from plugins.smqp.connecting import session
 from routing.message import Message, Section
 from routing.rights import EVERYTHING
 from tests.support.made_site import made_site

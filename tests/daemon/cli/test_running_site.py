@@ -24,7 +24,8 @@ from daemon.site.lock import state_lock
 from daemon.system.mishaps import Mishaps
 from daemon.system.version import VERSION
 from daemon.terminal.failure import FAILED, UNREACHABLE
-from plugins.smqp.client import Client, session
+from plugins.smqp.client import Client
+from plugins.smqp.connecting import session
 from plugins.smqp.connection import ConnectionLost
 from routing.errors import Refusal
 from routing.message import Message, Section

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from daemon.terminal.failure import FAILED
-from plugins.smqp.client import session
+from plugins.smqp.connecting import session
 from routing.errors import Refusal
 from tests.support.patience import PATIENCE_S
 from tests.support.process import Daemon, daemon

@@ -13,7 +13,8 @@ import trio
 
 from daemon.hops.reader import HopLogReader
 from daemon.store.reserve import DISK_SHARE, LAST_SHARE, RESERVE
-from plugins.smqp.client import Client, connect
+from plugins.smqp.client import Client
+from plugins.smqp.connecting import connect
 from routing.errors import Refusal
 from routing.message import Message, Section
 from tests.support.made_site import made_site

@@ -17,7 +17,8 @@ import pytest
 import trio
 
 from daemon.hops.reader import HopLogReader, Skipped
-from plugins.smqp.client import Client, connect
+from plugins.smqp.client import Client
+from plugins.smqp.connecting import connect
 from plugins.smqp.connection import ConnectionLost
 from tests.support.made_site import made_site
 from tests.support.patience import PATIENCE_S

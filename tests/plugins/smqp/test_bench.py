@@ -15,7 +15,8 @@ import trio.testing
 from daemon.frontend import SubscribeOptions
 from daemon.terminal.failure import REFUSED, UNREACHABLE, Failure
 from plugins.smqp.bench import ONE_TIMEOUT_S, BenchPlan, bench
-from plugins.smqp.client import Client, session
+from plugins.smqp.client import Client
+from plugins.smqp.connecting import session
 from routing.message import INFINITE, Message, Section
 from tests.support import forked
 from tests.support.patience import PATIENCE_S

@@ -7,7 +7,8 @@ import trio
 import trio.testing
 
 from daemon.frontend import SubscribeOptions
-from plugins.smqp.client import SubscriptionEnded, connect, session
+from plugins.smqp.client import SubscriptionEnded
+from plugins.smqp.connecting import connect, session
 from plugins.smqp.connection import ConnectionLost
 from routing.errors import HeaderRefusal, Refusal
 from routing.message import INFINITE, Message, Section

@@ -14,7 +14,8 @@ from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 from daemon.settings import Limits
 from daemon.terminal.failure import FAILED, REFUSED, Failure
-from plugins.smqp.client import Client, session
+from plugins.smqp.client import Client
+from plugins.smqp.connecting import session
 from plugins.smqp.connection import ConnectionLost
 from plugins.smqp.incoming import Delivery
 from plugins.smqp.pub import Work, publish

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from plugins.smqp.client import session
+from plugins.smqp.connecting import session
 from plugins.stomp.codec import VERSIONS
 from routing.message import Message, Section
 from tests.support.patience import PATIENCE_S
