@@ -1,6 +1,7 @@
 """The hop log of one site on disk: written, kept, and read.
 
-    writer       appends to it
+    writer       numbers records, and has them written
+    open_file    the file that they are written to, until it is closed
     closing      the line that closes a file
     service      keeps it while the site runs: heartbeats, files that are finished
     recovery     what a start does with the files that the last boot left open

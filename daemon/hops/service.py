@@ -14,8 +14,9 @@ from typing import Final
 
 import trio
 
+from daemon.hops.open_file import FinishedFile, close_file
 from daemon.hops.retention import delete_old
-from daemon.hops.writer import FinishedFile, HopLog, close_file
+from daemon.hops.writer import HopLog
 from daemon.settings import HopSettings
 
 _log = logging.getLogger(__name__)

@@ -15,24 +15,20 @@ made or encoded, by an error of ours.
 """
 
 import logging
-import os
 import time
-import zlib
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal, TypedDict, Unpack
 
 import msgspec
 import trio
 
-from daemon.hops import closing
-from daemon.hops.files import closed_name, list_files, open_name
+from daemon.hops.files import list_files
+from daemon.hops.open_file import FinishedFile, OpenFile
 from daemon.hops.recovery import close_left_open
 from daemon.settings import HopSettings
-from daemon.system.private_files import make_directory, sync_directory
-from routing.hops import FORMAT_VERSION, Closing, HopEvent, HopRecord
+from daemon.system.private_files import make_directory
+from routing.hops import FORMAT_VERSION, HopEvent, HopRecord
 
 _log = logging.getLogger(__name__)
 
@@ -71,52 +67,9 @@ class HopFields(TypedDict, total=False):
     destinations: tuple[str, ...]
 
 
-class FinishedFile(msgspec.Struct, frozen=True):
-    """A file that gets no more records and is still to be ended, synced and renamed (`close_file`)."""
-
-    descriptor: int
-    path: Path
-    closed_path: Path
-    size_bytes: int
-    closing: Closing
-
-
-def close_file(finished: FinishedFile) -> None:
-    """End a file with its checksum, sync it and give it its final name.
-
-    May take long, so call it in a thread.
-
-    Raises OSError: the file keeps its name and is closed at the next start.
-    """
-    try:
-        closing.append(finished.descriptor, finished.size_bytes, finished.closing)
-        os.fsync(finished.descriptor)
-    finally:
-        os.close(finished.descriptor)
-    finished.path.rename(finished.closed_path)
-    sync_directory(finished.path.parent)
-
-
-@contextmanager
-def _left_to_the_next_start() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        _log.error("a file of the hop log stays open until the next start: %s", error)
-
-
 def utc_us() -> int:
     """The wall clock, microseconds since 1970."""
     return time.time_ns() // 1000
-
-
-class _Written(msgspec.Struct, frozen=True):
-    """How far the open file is: its last record, bytes, records, and the checksum of all of it."""
-
-    last: int = 0
-    size_bytes: int = 0
-    records: int = 0
-    crc32: int = 0
 
 
 def _say(what: str, error: Exception) -> None:
@@ -158,26 +111,16 @@ class HopLog:
         self._flushes: trio.Event | None = None
         """Set, and forgotten, by the next flush; None where nobody waits for it."""
         self.mishap = mishap
-        self._directory = directory
         self._server = server
         self._boot = boot
-        self._settings = settings
         self._now_us = now_us
         self._encoder = msgspec.json.Encoder()
         self._gathered: list[HopRecord] = []
         self._start = self._settled = self._confirmed = self._beat = previous
         self._tells_previous = True
         self._told_with = previous  # the last record of the batch whose first one told it
-        self._flushed: deque[_Written] = deque()
-        self._descriptor: int | None = None
-        self._path = directory
-        self._first = 0
-        self._opened_us = 0
-        self._written = self._settled_in_file = _Written()
-        self._finished: list[FinishedFile] = []
         self._failing = False
-        self._uncut = False
-        """The open file is longer than what was written: to be cut before anything else is."""
+        self._file = OpenFile(directory, server, boot, settings, now_us)
 
     @classmethod
     def open(
@@ -311,11 +254,11 @@ class HopLog:
             return
         try:
             try:
-                self._write(lines, gathered)
+                self._file.write(lines, gathered)
             except OSError:
                 if not self._make_room():
                     raise
-                self._write(lines, gathered)
+                self._file.write(lines, gathered)
         except OSError as error:
             self.is_behind = True
             if len(gathered) > WAITING_MAX:
@@ -328,7 +271,6 @@ class HopLog:
         if self._tells_previous:
             self._tells_previous = False
             self._told_with = last
-        self._flushed.append(self._written)
         if self._failing:
             self._failing = False
             _log.warning("the hop log is written again; %d records were lost", self.lost_records)
@@ -348,37 +290,20 @@ class HopLog:
         Where that is all that is written, and the file is due, the next record begins a new one.
         """
         self._settled = record
-        while self._flushed and self._flushed[0].last <= record:
-            self._settled_in_file = self._flushed.popleft()
-        if not self._flushed and self._is_due():
-            self._finish_file()
+        self._file.settle(record)
 
     def revert(self) -> None:
         """Cut away what is not settled or confirmed: the store could not commit, so it never came true."""
         self._gathered = self._take_confirmed()
-        self._flushed.clear()
         self._tell_of_flush()
         self.last_record = max(self._settled, self._confirmed)
         self.owes_heartbeat = self.owes_heartbeat or self._beat > self.last_record
         self._tells_previous = not self._start < self._told_with <= self._settled
-        if self._descriptor is not None and self._written.size_bytes > self._settled_in_file.size_bytes:
-            self._written = self._settled_in_file
-            try:
-                self._cut(self._descriptor)
-                if not self._written.size_bytes:
-                    self._drop_file()
-            except OSError as error:
-                _log.error("the hop log cannot be cut back, and is not written until it can: %s", error)
-
-    def _cut(self, descriptor: int) -> None:
-        self._uncut = True
-        os.ftruncate(descriptor, self._written.size_bytes)
-        self._uncut = False
+        self._file.revert()
 
     def take_finished(self) -> list[FinishedFile]:
         """The files to hand to `close_file`, each once."""
-        finished, self._finished = self._finished, []
-        return finished
+        return self._file.take_finished()
 
     def close(self) -> None:
         """Write and close everything; after the store has committed for the last time.
@@ -386,79 +311,10 @@ class HopLog:
         Never raises for the disk: what it does not let be closed the next start closes, and the log says so.
         """
         self.settle(self.flush())
-        if self._uncut and self._descriptor is not None:
-            os.close(self._descriptor)  # the next start cuts it back
-            self._descriptor = None
-        elif self._settled_in_file.size_bytes:
-            self._finish_file()
-        elif self._descriptor is not None:
-            with _left_to_the_next_start():
-                self._drop_file()
-        for finished in self.take_finished():
-            with _left_to_the_next_start():
-                close_file(finished)
-
-    def _write(self, lines: bytes, records: list[HopRecord]) -> None:
-        """Append to the open file, beginning one if there is none; OSError leaves no part of a line."""
-        first, written = records[0].record, self._written
-        if self._descriptor is None:
-            path = self._directory / open_name(first)
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o640)
-            self._path = path
-        if not written.size_bytes:
-            self._first, self._opened_us = first, self._now_us()
-        if self._uncut:
-            self._cut(self._descriptor)
-        rest = memoryview(lines)
-        try:
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
-        except OSError:
-            self._cut(self._descriptor)
-            raise
-        self._written = _Written(
-            records[-1].record,
-            written.size_bytes + len(lines),
-            written.records + len(records),
-            zlib.crc32(lines, written.crc32),
-        )
+        self._file.close()
 
     def _lose(self, count: int, error: OSError) -> None:
         self.lost_records += count
         if not self._failing:
             self._failing = True
             _log.error("the hop log cannot be written, records are lost until it can: %s", error)
-
-    def _is_due(self) -> bool:
-        if not self._written.size_bytes or self._uncut:
-            return False
-        age_s = (self._now_us() - self._opened_us) / 1e6
-        # A clock that was set back must not keep a file open for as long as it was set back.
-        is_full = self._written.size_bytes >= self._settings.file_bytes_max
-        return is_full or not 0 <= age_s < self._settings.file_s
-
-    def _finish_file(self) -> None:
-        assert self._descriptor is not None
-        written = self._settled_in_file
-        closed_path = self._directory / closed_name(self._server, self._boot, self._first, written.last)
-        line = Closing(
-            version=FORMAT_VERSION,
-            server=self._server,
-            boot=self._boot,
-            first=self._first,
-            last=written.last,
-            records=written.records,
-            crc32=written.crc32,
-        )
-        self._finished.append(
-            FinishedFile(self._descriptor, self._path, closed_path, written.size_bytes, line)
-        )
-        self._descriptor = None
-        self._written = self._settled_in_file = _Written()
-
-    def _drop_file(self) -> None:
-        """Remove the open file, which is empty: a name tells of records."""
-        assert self._descriptor is not None
-        self._path.unlink(missing_ok=True)
-        os.close(self._descriptor)
-        self._descriptor = None

@@ -17,6 +17,7 @@ from typing import Any, Final
 import trio
 
 from daemon.hops.files import list_files
+from daemon.hops.open_file import OpenFile
 from daemon.hops.writer import HopLog
 from daemon.store.store import Store
 from routing.hops import HopRecord
@@ -99,16 +100,44 @@ class _FailingConnection:
         self._connection.close()
 
 
-class SimHopLog(HopLog):
-    """A hop log on a disk that may be full; a process that is gone writes nothing."""
+class SimOpenFile(OpenFile):
+    """A file of a hop log on a disk that may be full; a process that is gone writes nothing."""
 
     disk: Disk
     gone = False
 
-    def _write(self, lines: bytes, records: list[HopRecord]) -> None:
+    def write(self, lines: bytes, records: list[HopRecord]) -> None:
         if self.gone or self.disk.hops_fail:
             raise OSError(28, "No space left on device")
-        super()._write(lines, records)
+        super().write(lines, records)
+
+    def abandon(self) -> None:
+        """The process is gone: its files are closed, and nothing is written any more."""
+        self.gone = True
+        for descriptor in [self.descriptor, *(one.descriptor for one in self._finished)]:
+            if descriptor is not None:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+        self.descriptor = None
+        self._finished.clear()
+
+
+class SimHopLog(HopLog):
+    """A hop log whose process may go."""
+
+    _file: SimOpenFile
+
+    def __init__(self, directory: Path, **given: Any) -> None:
+        super().__init__(directory, **given)
+        of_file = (given[name] for name in ("server", "boot", "settings", "now_us"))
+        self._file = SimOpenFile(directory, *of_file)
+
+    @property
+    def gone(self) -> bool:
+        return self._file.gone
+
+    def is_on(self, disk: Disk) -> None:
+        self._file.disk = disk
 
     def flush(self) -> int:
         """As that of a hop log. Raises Gone."""
@@ -122,14 +151,8 @@ class SimHopLog(HopLog):
             super().close()
 
     def abandon(self) -> None:
-        """The process is gone: its files are closed, and nothing is written any more."""
-        self.gone = True
-        for descriptor in [self._descriptor, *(one.descriptor for one in self._finished)]:
-            if descriptor is not None:
-                with contextlib.suppress(OSError):
-                    os.close(descriptor)
-        self._descriptor = None
-        self._finished.clear()
+        """See `SimOpenFile`."""
+        self._file.abandon()
 
 
 class SimulatedMachine:
@@ -177,7 +200,7 @@ class SimulatedMachine:
         """A process has opened its files."""
         self.died = trio.Event()
         assert isinstance(hops, SimHopLog)
-        hops.disk = self.disk
+        hops.is_on(self.disk)
         store._writer = _FailingConnection(store._writer, self.disk)  # type: ignore[assignment] # on purpose
         self._open = store, hops
 

@@ -45,15 +45,15 @@ def names(directory: Path) -> list[str]:
 @contextmanager
 def read_only(log: HopLog) -> Iterator[None]:
     """As on a file system that an error has made read-only: what is open can be neither written nor cut."""
-    descriptor = log._descriptor
+    descriptor = log._file.descriptor
     assert descriptor is not None
     writable = os.dup(descriptor)
-    reading = os.open(log._path, os.O_RDONLY)
+    reading = os.open(log._file.path, os.O_RDONLY)
     os.dup2(reading, descriptor)
     os.close(reading)
     try:
         yield
     finally:
-        if log._descriptor == descriptor:
+        if log._file.descriptor == descriptor:
             os.dup2(writable, descriptor)
         os.close(writable)

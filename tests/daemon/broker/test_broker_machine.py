@@ -158,8 +158,8 @@ class Disk(Backing):
         """What the kernel does for a process that is killed."""
         self.store.roll_back()
         self.store.close()
-        if self.hops._descriptor is not None:
-            os.close(self.hops._descriptor)
+        if self.hops._file.descriptor is not None:
+            os.close(self.hops._file.descriptor)
 
     def stored(self) -> set[int]:
         connection = sqlite3.connect(self.path / "smqpd.db")

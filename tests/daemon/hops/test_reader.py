@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daemon.hops.files import list_files
+from daemon.hops.open_file import close_file
 from daemon.hops.reader import BLOCK_BYTES, HopLogReader, Skipped
-from daemon.hops.writer import HopLog, close_file
+from daemon.hops.writer import HopLog
 from daemon.settings import HopSettings
 from routing.errors import HeaderRefusal
 from routing.hop_words import LINE_BYTES_MAX

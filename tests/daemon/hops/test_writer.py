@@ -7,8 +7,9 @@ import pytest
 
 from daemon.hops.examine import examine
 from daemon.hops.files import RECORD_MAX, closed_name, list_files
+from daemon.hops.open_file import close_file
 from daemon.hops.reader import HopLogReader
-from daemon.hops.writer import HopLog, close_file
+from daemon.hops.writer import HopLog
 from daemon.settings import HopSettings
 from daemon.store.columns import BOOT_MAX
 from routing.hops import HopRecord

@@ -52,16 +52,16 @@ MUTATIONS = [
     ),
     Mutation(
         name="a file of the hop log that cannot be closed ends the stop of a site",
-        file="daemon/hops/writer.py",
+        file="daemon/hops/open_file.py",
         old="            with _left_to_the_next_start():\n                close_file(finished)",
         new="            close_file(finished)",
         tests=("tests/daemon/hops/test_writer_on_a_bad_disk.py",),
     ),
     Mutation(
         name="a file of the hop log without records that cannot be removed ends the stop of a site",
-        file="daemon/hops/writer.py",
-        old="            with _left_to_the_next_start():\n                self._drop_file()",
-        new="            self._drop_file()",
+        file="daemon/hops/open_file.py",
+        old="            with _left_to_the_next_start():\n                self._drop()",
+        new="            self._drop()",
         tests=("tests/daemon/hops/test_writer_on_a_bad_disk.py",),
     ),
     Mutation(
@@ -160,7 +160,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a file of the hop log is closed without a sync",
-        file="daemon/hops/writer.py",
+        file="daemon/hops/open_file.py",
         old="        os.fsync(finished.descriptor)",
         new="        pass",
         tests=("tests/power/test_disk.py::test_a_closed_file_of_a_hop_log_is_there_and_whole",),
@@ -210,8 +210,8 @@ MUTATIONS = [
     Mutation(
         name="records of a failed transaction stay",
         file="daemon/hops/writer.py",
-        old="self._gathered = self._take_confirmed()\n        self._flushed",
-        new="self._flushed",
+        old="self._gathered = self._take_confirmed()\n        self._tell",
+        new="self._tell",
         tests=("tests/daemon/hops/test_writer.py::test_a_commit_that_failed_leaves_no_record_of_its_batch",),
     ),
     Mutation(
