@@ -269,8 +269,8 @@ class PriorityQueue:
         """The first `count` entries of each priority that came after the one with this id."""
         out: list[Entry] = []
         for lane in self._lanes.values():
-            first = bisect_right(lane, id, key=_id)
-            out += (entry for entry in islice(lane, first, first + count) if not entry.flags & GONE)
+            later = islice(lane, bisect_right(lane, id, key=_id), None)
+            out += islice((entry for entry in later if not entry.flags & GONE), count)
         return out
 
     def take(self, entry: Entry) -> None:

@@ -44,6 +44,17 @@ async def test_what_ends_while_a_page_is_read_from_the_disk_leaves_no_gap_in_it(
     assert [[held.smuid for held in page] for page in pages] == [smuids[gone : gone + 3]]
 
 
+async def test_what_was_removed_between_two_messages_hides_none(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        ada = site.login("ada")
+        first, *between, last = [await ada.publish("work", delivery="ONE") for _ in range(8)]
+        for smuid in between:
+            request = ada.request()
+            ada.session.remove("work", smuid, request)
+            await ada.answer(request)
+        assert [held.smuid for held in await ada.session.browse("work", 0, 3)] == [first, last]
+
+
 async def test_what_has_just_been_published_is_not_lost_to_who_looks_before_it_is_stored(
     tmp_path: Path, mock_clock: trio.testing.MockClock
 ) -> None:

@@ -364,6 +364,13 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="a page of a queue ends at what was removed",
+        file="routing/queue.py",
+        old="            later = islice(lane, bisect_right(lane, id, key=_id), None)\n",
+        new="            later = islice(lane, (first := bisect_right(lane, id, key=_id)), first + count)\n",
+        tests=("tests/daemon/broker/test_browse.py::test_what_was_removed_between_two_messages_hides_none",),
+    ),
+    Mutation(
         name="what comes back goes behind what came later",
         file="routing/queue.py",
         old="        elif entry.id < lane[0].id:\n            lane.appendleft(entry)",
