@@ -52,7 +52,9 @@ from daemon.session_events import Answer as Answer
 from daemon.session_events import Delivered as Delivered
 from daemon.session_events import Detached as Detached
 from daemon.session_events import Ending as Ending
+from daemon.session_events import HeldEntry as HeldEntry
 from daemon.session_events import HeldMessage as HeldMessage
+from daemon.session_events import HeldPage as HeldPage
 from daemon.session_events import Retracted as Retracted
 from daemon.session_events import SessionEvent as SessionEvent
 from daemon.session_events import StoredMessage as StoredMessage
@@ -253,12 +255,23 @@ class Session(Protocol):
     def subscriptions(self, topic: str) -> list[SubscriptionInfo]:
         """Everyone's subscriptions to a topic. Raises Refusal (forbidden) without the right to administer."""
 
-    async def browse(self, topic: str, after: int = 0, count: int = 100) -> list[HeldMessage]:
+    async def browse(
+        self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False
+    ) -> HeldPage:
         """Messages that wait for a subscriber, are locked, or are kept for late ones, oldest first.
 
         From the one that follows `message_id` `after`; messages of mode ALL without a timeout, which only
-        wait for those who were there, are not shown. Fewer than `count` are all that follow. Raises
-        Refusal (forbidden).
+        wait for those who were there, are not shown. At most `count`, and as many as make some MiB; a larger
+        one comes by itself. With `backwards` the newest first, from the one in front of `after`, where 0 is
+        the end of the topic. Raises Refusal (forbidden).
+        """
+
+    def entries(
+        self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False
+    ) -> list[HeldEntry]:
+        """What `browse` shows, unread, so that it is there at once; also what is not stored yet.
+
+        Fewer than `count` are all that follow. Raises Refusal (forbidden).
         """
 
     def purge(self, topic: str, request: Any = None) -> None:

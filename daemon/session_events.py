@@ -4,7 +4,7 @@ They come from `Session.events` of `daemon.frontend`, which has these names, too
 from there.
 """
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -142,17 +142,32 @@ class Ending(msgspec.Struct):
 SessionEvent = Answer | Delivered | Withdrawn | Retracted | Detached | Ending
 
 
-class HeldMessage(msgspec.Struct):
-    """A message that a topic holds.
+class HeldEntry(msgspec.Struct):
+    """What is known of a message that a topic holds, without reading it.
 
     Attributes:
         message_id: the message's number at this site; rises in the order of arrival.
         locked: of mode ONE, and with a subscriber, or received by one.
-        expires_in_s: None where it has no end.
     """
 
     message_id: int
     smuid: str
     locked: bool
+
+
+class HeldMessage(HeldEntry):
+    """A message that a topic holds; `expires_in_s` is None where it has no end."""
+
     stored: StoredMessage
     expires_in_s: float | None
+
+
+class HeldPage(NamedTuple):
+    """Some of what a topic holds.
+
+    Attributes:
+        more: whether anything may follow. There is something on the page then, if anything was asked for.
+    """
+
+    held: list[HeldMessage]
+    more: bool

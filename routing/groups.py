@@ -149,6 +149,10 @@ class GroupedQueue(PriorityQueue, Generic[OwnerType]):
         """As `PriorityQueue.after`; of all groups together the first `count`."""
         return super().after(id, count) + self._grouped.after(id, count)
 
+    def before(self, id: int, count: int) -> list[Entry]:
+        """As `PriorityQueue.before`; of all groups together the last `count`."""
+        return super().before(id, count) + self._grouped.before(id, count)
+
     def insert(self, entry: Entry) -> None:
         """Add an entry where it belongs by its arrival, whether it is new or comes back."""
         if not isinstance(entry, GroupedEntry):

@@ -167,7 +167,14 @@ class KeptEntries:
 
     def after(self, id: int, count: int) -> list[Entry]:
         """The first `count` entries that came after the one with this id."""
-        found = (self._by_id.get(self._ids[i]) for i in range(bisect_right(self._ids, id), len(self._ids)))
+        return self._first(range(bisect_right(self._ids, id), len(self._ids)), count)
+
+    def before(self, id: int, count: int) -> list[Entry]:
+        """The last `count` entries that came before the one with this id, newest first."""
+        return self._first(range(bisect_left(self._ids, id) - 1, -1, -1), count)
+
+    def _first(self, places: range, count: int) -> list[Entry]:
+        found = (self._by_id.get(self._ids[place]) for place in places)
         return list(islice((entry for entry in found if entry is not None), count))
 
 
@@ -271,6 +278,14 @@ class PriorityQueue:
         for lane in self._lanes.values():
             later = islice(lane, bisect_right(lane, id, key=_id), None)
             out += islice((entry for entry in later if not entry.flags & GONE), count)
+        return out
+
+    def before(self, id: int, count: int) -> list[Entry]:
+        """The last `count` entries of each priority that came before the one with this id."""
+        out: list[Entry] = []
+        for lane in self._lanes.values():
+            earlier = islice(reversed(lane), len(lane) - bisect_left(lane, id, key=_id), None)
+            out += islice((entry for entry in earlier if not entry.flags & GONE), count)
         return out
 
     def take(self, entry: Entry) -> None:

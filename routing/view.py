@@ -211,16 +211,29 @@ class SiteView:
                 # who wants Sequences in order has a queue in another one than that of arrival
                 waiting = subscription.queue.after(after, count) if subscription.order is None else ()
                 found |= {entry.id: (entry, False) for entry in waiting if entry.topic is topic}
+        found |= {entry.id: (entry, locked) for entry, locked in self._apart(topic) if entry.id > after}
+        return [found[id] for id in heapq.nsmallest(count, found)]
+
+    def browse_back(self, topic_name: str, before: int, count: int) -> list[tuple[Entry, bool]]:
+        """As `browse`, up to `count` entries with a smaller id than `before`, the newest first."""
+        topic = self._state.topics.get(topic_name)
+        if topic is None:
+            return []
+        waiting = (*topic.kept.before(before, count), *topic.shared.before(before, count))
+        found = {entry.id: (entry, False) for entry in waiting}
+        found |= {entry.id: (entry, locked) for entry, locked in self._apart(topic) if entry.id < before}
+        return [found[id] for id in heapq.nlargest(count, found)]
+
+    def _apart(self, topic: Topic) -> Iterator[tuple[Entry, bool]]:
+        """What a topic holds outside of queues: what is delayed, or with somebody; True as in `browse`."""
         for _, _, lock in self._state.delayed:
-            entry = lock.entry
-            if entry.topic is topic and entry.id > after and entry.id in self._state.entries:
-                found[entry.id] = (entry, False)
+            if lock.entry.topic is topic and lock.entry.id in self._state.entries:
+                yield lock.entry, False
         for holder in self._state.matching.holders(topic):
             for held in (holder.locks, holder.received):
                 for lock in held.values():
-                    if lock.entry.id > after and lock.entry.topic is topic:
-                        found[lock.entry.id] = (lock.entry, bool(lock.entry.flags & ONE))
-        return [found[id] for id in heapq.nsmallest(count, found)]
+                    if lock.entry.topic is topic:
+                        yield lock.entry, bool(lock.entry.flags & ONE)
 
     # -- subscriptions ----------------------------------------------------------------------------
 

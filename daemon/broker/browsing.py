@@ -9,12 +9,15 @@ import trio
 
 from daemon.broker.bodies import Bodies, Stored
 from daemon.broker.reading import Reading
-from daemon.frontend import HeldMessage
+from daemon.frontend import HeldMessage, HeldPage
 from daemon.system.clock import Clock
 from daemon.system.stepping import in_steps
 from routing.door import Door
 from routing.queue import Entry
 from routing.view import SiteView
+
+PAGE_BYTES_MAX: Final = 4 * 2**20
+"""Bodies that are read for one page; a larger one is on a page of its own."""
 
 FOUND_AT_ONCE: Final = 2_000
 """Messages that are found in one look at all that are in no order."""
@@ -29,47 +32,57 @@ class Browsing:
         self._reading = reading
         self._clock = clock
 
-    async def page(self, topic: str, after: int, count: int) -> list[HeldMessage]:
+    async def page(self, topic: str, after: int, count: int, *, backwards: bool = False) -> HeldPage:
         """See `daemon.frontend.Session.browse`; what is just decided, and nowhere yet, is not shown."""
-        return await self._page(topic, after, count, None)
+        return await self._page(topic, after, count, None, backwards=backwards)
 
     async def every(
         self, topic: str, after: int, count: int, at_once: int
     ) -> AsyncGenerator[list[HeldMessage], None]:
-        """The same in pages of so many, with what only waits for those who were there, or for other sites."""
+        """The same, so many on a page, with what only waits for those who were there, or for other sites."""
         scattered = Scattered(self._door.view, topic)
         while count > 0:
-            wanted = min(count, at_once)
-            page = await self._page(topic, after, wanted, scattered)
-            yield page
-            if len(page) < wanted:
+            page = await self._page(topic, after, min(count, at_once), scattered)
+            yield page.held
+            if not page.more:
                 return
-            count -= wanted
-            after = page[-1].message_id
+            count -= len(page.held)
+            after = page.held[-1].message_id
 
     async def _page(
-        self, topic: str, after: int, count: int, scattered: "Scattered | None"
-    ) -> list[HeldMessage]:
+        self, topic: str, after: int, count: int, scattered: "Scattered | None", *, backwards: bool = False
+    ) -> HeldPage:
         held: list[HeldMessage] = []
+        room = PAGE_BYTES_MAX
         while True:
             wanted = count - len(held)
-            besides = None if scattered is None else await scattered.after(after, wanted)
-            shown = self._door.view.browse(topic, after, wanted, scattered=besides)
-            found = {entry.id: self._bodies.find(entry.id) for entry, _ in shown}
-            missing = [id for id, stored in found.items() if stored is None and id <= self._bodies.newest_id]
-            if missing:
+            shown = await self._shown(topic, after, wanted, scattered, backwards=backwards)
+            fitting = _fitting(shown, room, at_least=0 if held else 1)
+            found = {entry.id: self._bodies.find(entry.id) for entry, _ in fitting}
+            if missing := [id for id, stored in found.items() if stored is None]:
                 found.update(await self._reading.load(missing))
             else:
                 await trio.lowlevel.checkpoint()
-            held += [
-                self._held(entry, stored, locked=locked)
-                for entry, locked in shown
-                if (stored := found[entry.id]) is not None
-            ]
-            if len(shown) < wanted or len(held) == count:
-                return held
+            for entry, locked in fitting:
+                if (stored := found[entry.id]) is not None:
+                    held.append(self._held(entry, stored, locked=locked))
+                    room -= entry.size
+            if len(fitting) == len(shown) < wanted:
+                return HeldPage(held, more=False)
+            if len(held) == count or (held and len(fitting) < len(shown)):
+                return HeldPage(held, more=True)
             # some ended while they were being read
-            after = shown[-1][0].id
+            after = fitting[-1][0].id
+
+    async def _shown(
+        self, topic: str, after: int, count: int, scattered: "Scattered | None", *, backwards: bool
+    ) -> list[tuple[Entry, bool]]:
+        """What the view shows, without what is among the router's decisions, and so nowhere yet."""
+        besides = None if scattered is None else await scattered.after(after, count)
+        view, newest = self._door.view, self._bodies.newest_id
+        if backwards:
+            return view.browse_back(topic, min(after or newest + 1, newest + 1), count)
+        return [each for each in view.browse(topic, after, count, scattered=besides) if each[0].id <= newest]
 
     def _held(self, entry: Entry, stored: Stored, *, locked: bool) -> HeldMessage:
         left_s = entry.deadline - self._clock.now()
@@ -80,6 +93,15 @@ class Browsing:
             stored=stored,
             expires_in_s=None if entry.deadline == math.inf else max(left_s, 0.0),
         )
+
+
+def _fitting(shown: list[tuple[Entry, bool]], room: int, at_least: int) -> list[tuple[Entry, bool]]:
+    """As many of them, from the first, as have room, and so many in any case."""
+    for number, (entry, _) in enumerate(shown):
+        room -= entry.size
+        if room < 0 and number >= at_least:
+            return shown[:number]
+    return shown
 
 
 class Scattered:

@@ -4,6 +4,7 @@ What comes true of that, and what is delivered to it, is in its `Outbox`.
 """
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import repeat
@@ -23,7 +24,8 @@ from daemon.connections.unfinished import FREE_BYTES, Unfinished
 from daemon.frontend import (
     ANNOTATION_BYTES_MAX,
     Ending,
-    HeldMessage,
+    HeldEntry,
+    HeldPage,
     Limits,
     SessionEvent,
     SubscribeOptions,
@@ -67,7 +69,7 @@ class SessionOwner(Protocol):
     def overloaded(self) -> bool:
         """Whether more waits for a store that fails than is to be kept in memory."""
 
-    async def browse(self, topic: str, after: int, count: int) -> list[HeldMessage]:
+    async def browse(self, topic: str, after: int, count: int, *, backwards: bool = False) -> HeldPage:
         """See `daemon.frontend.Session`."""
 
     def close_session(self, session: "BrokerSession", *, lost: bool, why: str = "") -> None:
@@ -375,10 +377,24 @@ class BrokerSession:
         self._check("administer", topic)
         return self._door.view.subscriptions(topic)
 
-    async def browse(self, topic: str, after: int = 0, count: int = 100) -> list[HeldMessage]:
+    async def browse(
+        self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False
+    ) -> HeldPage:
         """See `daemon.frontend.Session`."""
         self._check("subscribe", topic)
-        return await self._broker.browse(topic, after, count)
+        return await self._broker.browse(topic, after, count, backwards=backwards)
+
+    def entries(
+        self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False
+    ) -> list[HeldEntry]:
+        """See `daemon.frontend.Session`."""
+        self._check("subscribe", topic)
+        view, server = self._door.view, self._door.server
+        if backwards:
+            shown = view.browse_back(topic, after or sys.maxsize, count)
+        else:
+            shown = view.browse(topic, after, count)
+        return [HeldEntry(entry.id, entry.smuid(server), locked) for entry, locked in shown]
 
     def purge(self, topic: str, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""

@@ -10,7 +10,7 @@ import msgspec
 
 from daemon.broker.asking import Asker
 from daemon.broker.broker import Broker
-from daemon.frontend import HeldMessage
+from daemon.frontend import HeldMessage, HeldPage
 from daemon.operating.accounts import CONFLICT
 from daemon.operating.messages import REFUSED_MAX, REPLAYED_MAX, Replayed
 from daemon.operating.operations import Actor
@@ -120,20 +120,18 @@ class TopicActions:
         """See `daemon.operating.operations.Operations`."""
         dead_topic = dead_letter_topic(check_topic(topic))
         done, stayed, refused, last_id = 0, 0, dict[str, str](), after
-        left, more = 1 if smuid else REPLAYED_MAX, True
+        left, more = REPLAYED_MAX, True
         while left > 0 and more:
-            wanted = min(left, AT_ONCE)
-            page = (
-                [await self._dead_letter(dead_topic, smuid)]
+            page, more = (
+                HeldPage([await self._dead_letter(dead_topic, smuid)], more=False)
                 if smuid
-                else await self._broker.browse(dead_topic, last_id, wanted)
+                else await self._broker.browse(dead_topic, last_id, min(left, AT_ONCE))
             )
             refused_now = await self._replay_page(dead_topic, page)
             refused |= islice(refused_now.items(), REFUSED_MAX - len(refused))
             stayed += len(refused_now)
             done += len(page) - len(refused_now)
             left -= len(page)
-            more = len(page) == wanted
             last_id = page[-1].message_id if page else last_id
         if done:
             _log.info("replayed %d dead letters of %s: by %s", done, topic, by)

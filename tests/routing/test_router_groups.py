@@ -397,6 +397,8 @@ def test_what_waits_in_groups_is_shown_page_by_page(site: RouterSite) -> None:
     assert ids == sorted(site.router._state.entries)
     assert [entry.id for entry, _ in view.browse("jobs", ids[0], 2)] == ids[1:3]
     assert [entry.id for entry, _ in view.browse("jobs", ids[3], 2)] == ids[4:]
+    assert [entry.id for entry, _ in view.browse_back("jobs", ids[-1] + 1, 6)] == ids[::-1]
+    assert [entry.id for entry, _ in view.browse_back("jobs", ids[4], 2)] == [ids[3], ids[2]]
     assert len(topic.shared.after(0, 2)) == 2  # however many groups there are
     oldest = view.oldest(topic)
     assert oldest is not None

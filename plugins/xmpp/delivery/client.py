@@ -60,7 +60,7 @@ class Client(Sending):
         """Whether what was held for the JID before this session has been read."""
         self._service = service
         self.attention = Attention(self, service)
-        self._collecting = Collecting(jid, session, service.access, service.index)
+        self._collecting = Collecting(jid, session, service.access)
         self._in_doubt: dict[str, None] = {}  # ids of transfers
 
     @property
@@ -111,7 +111,7 @@ class Client(Sending):
 
     async def _delivered(self, delivered: Delivered) -> None:
         service, number, name = self._service, delivered.number, delivered.pattern or delivered.topic
-        is_wanted = not delivered.pattern or await self._is_for_collection(delivered)
+        is_wanted = not delivered.pattern or self._is_for_collection(delivered)
         subscription = service.registry.find(self.jid, name)
         if subscription is not None and subscription.detaching:
             return
@@ -138,9 +138,9 @@ class Client(Sending):
                     return
         await self.send(held, delivered)
 
-    async def _is_for_collection(self, delivered: Delivered) -> bool:
+    def _is_for_collection(self, delivered: Delivered) -> bool:
         subscription = self._service.registry.find(self.jid, delivered.pattern)
-        return subscription is not None and await self._collecting.is_for(delivered, subscription)
+        return subscription is not None and self._collecting.is_for(delivered, subscription)
 
     def _note(self, delivered: Delivered, id: str) -> None:
         """Remember the id of an item that is kept: should it be retracted, that is told by its id."""

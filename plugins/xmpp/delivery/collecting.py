@@ -11,7 +11,6 @@ from daemon.frontend import Delivered, Session
 from plugins.xmpp.forms.node_record import read_record
 from plugins.xmpp.known.access import Access
 from plugins.xmpp.known.identities import bare_of
-from plugins.xmpp.known.item_index import ItemIndex
 from plugins.xmpp.known.registry import NodeSubscription
 from routing.errors import Refusal
 
@@ -27,18 +26,17 @@ def is_kept(delivered: Delivered) -> bool:
 class Collecting:
     """Of one JID."""
 
-    def __init__(self, jid: str, session: Session, access: Access, index: ItemIndex) -> None:
+    def __init__(self, jid: str, session: Session, access: Access) -> None:
         self._bare = bare_of(jid)
         self._session = session
         self._access = access
-        self._index = index
 
     def may_have(self, node: str) -> bool:
         """Whether the owners of a node let the JID have what comes to it."""
         record = read_record(self._session.annotation(node))
         return self._access.admission(self._bare, node, record) == "admitted"
 
-    async def is_for(self, delivered: Delivered, subscription: NodeSubscription) -> bool:
+    def is_for(self, delivered: Delivered, subscription: NodeSubscription) -> bool:
         """Whether the JID is to be told of an item that came by its subscription to a collection."""
         if delivered.received:
             # by urn:xmpp:qos: it has the item, and waits to be told to work on it
@@ -51,15 +49,15 @@ class Collecting:
         if options.send_last_published_item == "never":
             return False
         try:
-            return delivered.message_id >= await self._last_kept(delivered.topic, subscription.last_kept)
+            return delivered.message_id >= self._last_kept(delivered.topic, subscription.last_kept)
         except Refusal:  # its rights have just been withdrawn
             return False
 
-    async def _last_kept(self, node: str, known: dict[str, int]) -> int:
+    def _last_kept(self, node: str, known: dict[str, int]) -> int:
         """The number of the item that was its last one when this was asked for the first time."""
         last = known.get(node)
         if last is None:
-            kept = await self._index.last(self._session, node, None, 1)
+            kept = self._session.entries(node, count=1, backwards=True)
             if len(known) >= NODES_MAX:
                 known.clear()
             last = known[node] = kept[-1].message_id if kept else 0

@@ -1,4 +1,4 @@
-"""Where the items of nodes are: by their ids, and from the end.
+"""Where the items of nodes are, by their ids.
 
 The broker knows messages by numbers that rise in the order of arrival, and does not know item ids. So the
 first question about a node reads all that it holds, a page at a time, and each later one only what has come
@@ -13,11 +13,12 @@ of the node shows it.
 
 from bisect import bisect_left
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Final
 
 import trio
 
-from daemon.frontend import HeldMessage, Session
+from daemon.frontend import HeldEntry, HeldMessage, Session
 from plugins.xmpp.forms.payload import item_id
 
 NODES_MAX: Final = 1_000
@@ -32,7 +33,6 @@ class _Node:
     Attributes:
         numbers: of the messages that have an id, oldest first.
         ids: by number, also of messages that have gone: what is told of them is told by their ids.
-        order: all numbers, oldest first, and those of messages that have gone.
         repeated: ids that more than one of them has, or had.
         read_to: the number of the newest message that has been read.
         renewing: another is being made in its place.
@@ -40,7 +40,6 @@ class _Node:
 
     def __init__(self) -> None:
         self.numbers: dict[str, list[int]] = {}
-        self.order: list[int] = []
         self.repeated: set[str] = set()
         self.ids: dict[int, str] = {}
         self.size = 0
@@ -52,33 +51,27 @@ class _Node:
         async with self.reading:
             while True:
                 page = await session.browse(node, self.read_to, PAGE)
-                for held in page:
+                for held in page.held:
                     id = item_id(held.stored.message)
                     numbers = self.numbers.setdefault(id, [])
                     numbers.append(held.message_id)
                     self.ids[held.message_id] = id
                     if len(numbers) > 1:
                         self.repeated.add(id)
-                    self.order.append(held.message_id)
-                if page:
-                    self.size += len(page)
-                    self.read_to = page[-1].message_id
-                if len(page) < PAGE:
+                    self.read_to = held.message_id
+                self.size += len(page.held)
+                if not page.more:
                     return
 
-    async def last(self, session: Session, node: str, before: int | None, count: int) -> list[HeldMessage]:
-        await self.read_on(session, node)
-        looked_at = max(count, PAGE)
-        async with self.reading:
-            while True:
-                end = len(self.order) if before is None else bisect_left(self.order, before)
-                first = max(end - looked_at, 0)
-                after = self.order[first] - 1 if first else 0
-                found = await session.browse(node, after, looked_at + PAGE)
-                found = [held for held in found if before is None or held.message_id < before]
-                if len(found) >= count or not first:
-                    return found[-count:]
-                self.order[first:end] = [held.message_id for held in found if held.message_id <= self.read_to]
+    def held(self, session: Session, node: str, id: str) -> Iterator[HeldEntry | None]:
+        """Those of an id, the newest first; one that has gone is None, and is forgotten."""
+        for number in self.numbers.get(id, ())[::-1]:
+            found = session.entries(node, number - 1, 1)
+            if found and found[0].message_id == number:
+                yield found[0]
+            else:
+                self.forget(id, number)
+                yield None
 
     def forget(self, id: str, number: int) -> None:
         numbers = self.numbers.get(id, [])
@@ -96,14 +89,31 @@ class ItemIndex:
     def __init__(self) -> None:
         self._nodes: OrderedDict[str, _Node] = OrderedDict()
 
-    async def find(self, session: Session, node: str, id: str) -> HeldMessage | None:
+    async def find(self, session: Session, node: str, id: str) -> HeldEntry | None:
         """The newest item of this id that waits, is locked or is kept. Raises Refusal (forbidden)."""
-        found = await self._find(session, node, id, 1)
-        return found[0] if found else None
+        index = self._index(session, node)
+        await index.read_on(session, node)
+        return next((held for held in index.held(session, node, id) if held is not None), None)
 
-    async def find_all(self, session: Session, node: str, id: str) -> list[HeldMessage]:
-        """All of this id, oldest first. Raises Refusal (forbidden)."""
-        return (await self._find(session, node, id))[::-1]
+    async def find_all(self, session: Session, node: str, id: str) -> list[HeldEntry]:
+        """All of this id, oldest first; of a queue there may be any number. Raises Refusal (forbidden)."""
+        index = self._index(session, node)
+        await index.read_on(session, node)
+        found: list[HeldEntry] = []
+        for looked_at, held in enumerate(index.held(session, node, id), 1):
+            if held is not None:
+                found.append(held)
+            if looked_at % PAGE == 0:
+                await trio.lowlevel.checkpoint()
+        return found[::-1]
+
+    async def read(self, session: Session, node: str, id: str) -> HeldMessage | None:
+        """The message of the item that `find` finds. Raises Refusal (forbidden)."""
+        while (found := await self.find(session, node, id)) is not None:
+            held, _ = await session.browse(node, found.message_id - 1, 1)
+            if held and held[0].message_id == found.message_id:
+                return held[0]
+        return None
 
     async def replaced(self, session: Session, node: str, held: list[HeldMessage]) -> set[int]:
         """Those of some items that a newer one of the same id has replaced, by number. Raises Refusal."""
@@ -149,8 +159,7 @@ class ItemIndex:
 
     async def know(self, session: Session, node: str) -> None:
         """Read a node whose items' removal is to be told. Raises Refusal (forbidden)."""
-        if node not in self._nodes:
-            await self._index(session, node).read_on(session, node)
+        await self._index(session, node).read_on(session, node)
 
     async def removed(self, session: Session, node: str, held_id: int) -> str | None:
         """The id of an item that is no more; None where a newer one has it, or where it was never read."""
@@ -161,13 +170,13 @@ class ItemIndex:
         await index.read_on(session, node)
         return None if index.numbers.get(id, [0])[-1] > held_id else id
 
-    async def surplus(self, session: Session, node: str, items_max: int, count: int) -> list[HeldMessage]:
+    async def surplus(self, session: Session, node: str, items_max: int, count: int) -> list[HeldEntry]:
         """The oldest items that a node holds beyond so many, `count` at most; replaced ones are no items."""
         index = self._index(session, node)
         await index.read_on(session, node)
         replaced: set[int] = set()
         for id in list(index.repeated):
-            numbers = [held.message_id for held in await self._find(session, node, id)]
+            numbers = [held.message_id for held in index.held(session, node, id) if held is not None]
             replaced.update(numbers[1:])
             if len(numbers) < 2:
                 index.repeated.discard(id)
@@ -175,33 +184,14 @@ class ItemIndex:
         over = (0 if topic is None else topic.messages) - len(replaced) - items_max
         if over <= 0:
             return []
-        oldest = await session.browse(node, 0, min(over, count) + len(replaced))
+        oldest = session.entries(node, 0, min(over, count) + len(replaced))
         return [held for held in oldest if held.message_id not in replaced][: min(over, count)]
-
-    async def last(self, session: Session, node: str, before: int | None, count: int) -> list[HeldMessage]:
-        """The last so many items, oldest first; those in front of a message, or at the end of the node."""
-        return await self._index(session, node).last(session, node, before, count)
-
-    async def _find(self, session: Session, node: str, id: str, most: int | None = None) -> list[HeldMessage]:
-        """The newest first, `most` of them; of a queue there may be any number."""
-        index = self._index(session, node)
-        await index.read_on(session, node)
-        found: list[HeldMessage] = []
-        for number in index.numbers.get(id, ())[::-1]:
-            if most is not None and len(found) == most:
-                break
-            page = await session.browse(node, number - 1, 1)
-            if page and page[0].message_id == number:
-                found.append(page[0])
-            else:
-                index.forget(id, number)
-        return found
 
     def _index(self, session: Session, node: str) -> _Node:
         topic = session.topic(node)
         index = self._nodes.get(node)
         most = 2 * (topic.messages if topic is not None else 0) + SLACK
-        if index is None or max(index.size, len(index.order)) > most:
+        if index is None or index.size > most:
             index = self._nodes[node] = _Node()
         self._nodes.move_to_end(node)
         self._make_room()

@@ -7,6 +7,7 @@ from slixmpp.jid import JID
 from slixmpp.plugins.xep_0030.stanza.info import DiscoInfo
 from slixmpp.plugins.xep_0030.stanza.items import DiscoItems
 
+from daemon.frontend import HeldMessage
 from plugins.xmpp.forms.data_forms import META_DATA, result_form
 from plugins.xmpp.forms.node_record import NodeRecord, record_of
 from plugins.xmpp.forms.node_settings import NodeSettings
@@ -15,7 +16,7 @@ from plugins.xmpp.forms.payload import item_id
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import channel_of, local_of
 from plugins.xmpp.requests import collections, commands
-from plugins.xmpp.requests.items import number_of, places_of, read_on
+from plugins.xmpp.requests.items import ItemPage, Listed, number_of, read_into
 from plugins.xmpp.requests.request import OpenRequest, Request, ServicePort
 from plugins.xmpp.requests.subscribing import topics_of
 from plugins.xmpp.wire.namespaces import (
@@ -143,6 +144,11 @@ def _history(service: ServicePort, node: str, record: NodeRecord) -> dict[str, s
     return {field: value for field, value in told.items() if value}
 
 
+def _name(held: HeldMessage) -> Listed:
+    name = item_id(held.stored.message)
+    return (name if is_sendable(name) else "", "")
+
+
 async def things(request: Request) -> None:
     """Answer disco#items: nodes that the asker has rights on, or a collection's; a node's items; commands."""
     answer = DiscoItems()
@@ -163,14 +169,14 @@ async def things(request: Request) -> None:
         request.service.access.check_may_retrieve(request.asker, node, record_of(topic))
         if page.index is not None:
             raise StanzaError("feature-not-implemented", "cancel", "by index at <items/> only")
-        found = await read_on(request, node, topic, number_of(page.after), page.max)
-        for name in dict.fromkeys(item_id(each.stored.message) for each in found.held):
-            if is_sendable(name):
-                # slixmpp takes items of one node for one item
-                attributes = {"jid": request.service.name, "name": name}
-                answer.xml.append(Element(f"{{{DISCO_ITEMS}}}item", attributes))
-        if places := places_of([each.message_id for each in found.held], found):
-            answer.xml.append(page_end(str(places[0]), str(places[-1])))
+        shown = ItemPage(page.max, request.service.settings.send_bytes_max // 2, _name)
+        await read_into(shown, request, node, topic, number_of(page.after))
+        for name, _ in dict.fromkeys(shown.listed):
+            # slixmpp takes items of one node for one item
+            attributes = {"jid": request.service.name, "name": name}
+            answer.xml.append(Element(f"{{{DISCO_ITEMS}}}item", attributes))
+        if shown.places:
+            answer.xml.append(page_end(str(shown.places[0]), str(shown.places[-1])))
         await request.answer(answer.xml)
         return
     topics = await topics_of(request.client.session, page, pattern)

@@ -4,7 +4,8 @@ Shown are items that wait for a subscriber and items that are kept for later one
 are shown to their holder only: nobody else can do anything with them. Looking locks nothing.
 """
 
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from daemon.frontend import HeldMessage, TopicInfo
 from plugins.xmpp.forms.node_record import record_of
@@ -26,20 +27,49 @@ LOOKED_AT_MAX: Final = 1_000
 """For a page, of items that may be with somebody else: what is behind so many is on the next one."""
 
 
-class FoundItems(NamedTuple):
-    """What a page may show, oldest first, and how far it goes.
+Listed = tuple[str, str]
+"""An item, and its headers, which stand outside it; two empty ones for what is not shown."""
+
+
+class ItemPage:
+    """What an answer shows of a node, in the order in which it is read.
+
+    Of what is read only this is held on to: items may be very large, and an answer may not.
 
     Attributes:
-        reached: the message that was looked at last, where not all were looked at and there is room on the
-            page for more: the next page goes on there. None otherwise.
+        places: messages, also those that are too large for any answer, and that which was looked at last
+            where not all were looked at: the next page goes on there.
+
+    Args:
+        most: items on it.
+        bytes_max: of what is written of them.
+        write: an item; may raise UnsendableError.
     """
 
-    held: list[HeldMessage]
-    reached: int | None
+    def __init__(self, most: int, bytes_max: int, write: Callable[[HeldMessage], Listed]) -> None:
+        self.most = most
+        self.listed: list[Listed] = []
+        self.places: list[int] = []
+        self.is_full = not most
+        self._bytes_max = self._room = bytes_max
+        self._write = write
 
-
-Listed = tuple[str, str]
-"""An item, and its headers, which stand outside it."""
+    def add(self, found: Iterable[HeldMessage]) -> None:
+        """Show those for which there is room, from the first."""
+        for held in found:
+            try:
+                item = self._write(held)
+            except UnsendableError:
+                item = ("", "")
+            size = sum(len(part.encode()) for part in item)
+            self.is_full = self.is_full or self._room < size <= self._bytes_max
+            if self.is_full:
+                return
+            if 0 < size <= self._bytes_max:
+                self.listed.append(item)
+                self._room -= size
+            self.places.append(held.message_id)
+            self.is_full = len(self.places) == self.most
 
 
 async def items(request: Request) -> None:
@@ -58,25 +88,16 @@ async def items(request: Request) -> None:
         page.max = min(page.max, read_max(most))
         if not page.after and page.before is None:
             page.before = ""
+    shown = _page(request, node, page.max)
     if page.before is None:
-        found = await read_on(request, node, topic, number_of(page.after), page.max, page.index or 0)
-        listed, shown = _fitting(request, node, found.held)
-        places = places_of(shown, found)
+        await read_into(shown, request, node, topic, number_of(page.after), index=page.index or 0)
     else:
-        before = number_of(page.before) if page.before else None
-        found = await _read_back(request, node, topic, before, page.max)
-        listed, shown = _fitting(request, node, found.held[::-1])
-        listed.reverse()
-        places = places_of(shown, found)[::-1]
-    first, last = (str(places[0]), str(places[-1])) if places else ("", "")
+        await read_into(shown, request, node, topic, number_of(page.before), backwards=True)
+        shown.listed.reverse()
+        shown.places.reverse()
+    first, last = (str(shown.places[0]), str(shown.places[-1])) if shown.places else ("", "")
     end = serialize(page_end(first, last, topic.messages, page.index), PUBSUB)
-    await request.answer_text(_content(node, listed, end))
-
-
-def places_of(shown: list[int], found: FoundItems) -> list[int]:
-    """The places of what is shown of a page, in the order in which it was read, and where the next begins."""
-    is_whole = len(shown) == len(found.held)
-    return [*shown, found.reached] if is_whole and found.reached is not None else shown
+    await request.answer_text(_content(node, shown.listed, end))
 
 
 def number_of(place: str) -> int:
@@ -90,55 +111,50 @@ async def _named(request: Request, node: str, ids: list[str]) -> list[Listed]:
     if len(ids) > SELECTED_MAX:
         raise unsupported("retrieve-items")
     listed: list[Listed] = []
+    room = request.service.settings.send_bytes_max
     for id in ids:
-        held = await request.service.index.find(request.client.session, node, id)
+        held = await request.service.index.read(request.client.session, node, id)
         if held is not None and _visible(request, node, held):
-            listed.append(_text(request, node, held))
+            item = _text(request, node, held)
+            listed.append(item)
+            room -= sum(map(len, item))
+        if room < 0:
+            # the answer is too large already: it is refused as it is sent
+            break
     return listed
 
 
-async def _read_back(
-    request: Request, node: str, topic: TopicInfo, before: int | None, count: int
-) -> FoundItems:
-    """As `read_on`, the last so many in front of the message `before`, or of the end of the node."""
-    passed_over = await _passed_over(request, node, topic)
-    found: list[HeldMessage] = []
-    at_a_time, looked_at = count, 0
-    while len(found) < count:
-        page = await request.service.index.last(request.client.session, node, before, at_a_time)
-        found = [held for held in await _shown(request, node, page) if held.message_id > passed_over] + found
-        looked_at += len(page)
-        if len(page) < at_a_time or page[0].message_id <= passed_over:
-            break
-        before, at_a_time = page[0].message_id, min(READ_AT_A_TIME, LOOKED_AT_MAX - looked_at)
-        if not at_a_time and len(found) < count:
-            return FoundItems(found, before)
-    return FoundItems(found[-count:] if count else [], None)
+async def read_into(
+    page: ItemPage,
+    request: Request,
+    node: str,
+    topic: TopicInfo,
+    after: int,
+    *,
+    index: int = 0,
+    backwards: bool = False,
+) -> None:
+    """Fill a page with items that the client may see, oldest first, behind the message `after`.
 
-
-async def read_on(
-    request: Request, node: str, topic: TopicInfo, after: int, count: int, index: int = 0
-) -> FoundItems:
-    """So many of the items that the client may see, oldest first, behind the message `after`.
-
-    Those that it may not see take no place on a page: they are passed over. So are the first `index` that it
-    may see (XEP-0059 2.6). At most `LOOKED_AT_MAX` are looked at, and `index` more.
+    With `backwards` the newest first, those in front of it; 0 is the beginning, or the end. Those that it may
+    not see take no place on a page: they are passed over. So are the first `index` that it may see (XEP-0059
+    2.6). At most `LOOKED_AT_MAX` are looked at, and `index` more.
     """
-    after = max(after, await _passed_over(request, node, topic))
-    found: list[HeldMessage] = []
-    at_a_time, looked_at, most = READ_AT_A_TIME if index else count, 0, LOOKED_AT_MAX + index
-    while len(found) < count:
-        page = await request.client.session.browse(node, after, at_a_time)
-        visible = await _shown(request, node, page)
-        found += visible[index:]
-        index = max(index - len(visible), 0)
-        looked_at += len(page)
-        if len(page) < at_a_time:
-            break
-        after, at_a_time = page[-1].message_id, min(READ_AT_A_TIME, most - looked_at)
-        if not at_a_time and len(found) < count:
-            return FoundItems(found, after)
-    return FoundItems(found[:count], None)
+    passed_over = await _passed_over(request, node, topic)
+    after = after if backwards else max(after, passed_over)
+    at_a_time, looked_at, most = READ_AT_A_TIME if index else page.most, 0, LOOKED_AT_MAX + index
+    while not page.is_full:
+        found = await request.client.session.browse(node, after, at_a_time, backwards=backwards)
+        shown = [held for held in await _shown(request, node, found.held) if held.message_id > passed_over]
+        page.add(shown[index:])
+        index = max(index - len(shown), 0)
+        looked_at += len(found.held)
+        if not found.more or found.held[-1].message_id <= passed_over:
+            return
+        after, at_a_time = found.held[-1].message_id, min(READ_AT_A_TIME, most - looked_at)
+        if not at_a_time and not page.is_full:
+            page.places.append(after)
+            return
 
 
 async def _shown(request: Request, node: str, page: list[HeldMessage]) -> list[HeldMessage]:
@@ -156,28 +172,19 @@ async def _passed_over(request: Request, node: str, topic: TopicInfo) -> int:
     if over < items_max:
         passed_over = await request.service.index.surplus(session, node, items_max, over)
         return passed_over[-1].message_id if passed_over else 0
-    kept = await request.service.index.last(session, node, None, items_max)
-    return kept[0].message_id - 1 if len(kept) == items_max else 0
+    kept = session.entries(node, 0, items_max, backwards=True)
+    return kept[-1].message_id - 1 if len(kept) == items_max else 0
 
 
-def _fitting(request: Request, node: str, found: list[HeldMessage]) -> tuple[list[Listed], list[int]]:
-    """Those that fit into an answer, from the first; and their numbers, with those of what fits into none."""
-    listed: list[Listed] = []
-    shown: list[int] = []
-    most = room = request.service.settings.send_bytes_max // 2
-    for held in found:
-        try:
-            item = _text(request, node, held)
-        except UnsendableError:
-            item = ("", "")
-        size = sum(len(part.encode()) for part in item)
-        if room < size <= most:
-            break
-        if size and size <= most:
-            listed.append(item)
-            room -= size
-        shown.append(held.message_id)
-    return listed, shown
+def _page(request: Request, node: str, most: int) -> ItemPage:
+    """An answer to `<items/>`, of so many."""
+    bytes_max = request.service.settings.send_bytes_max // 2
+
+    def write(held: HeldMessage) -> Listed:
+        # no item is shorter than what is in it
+        return _text(request, node, held) if held.stored.message.size_bytes <= bytes_max else ("", "")
+
+    return ItemPage(most, bytes_max, write)
 
 
 def _text(request: Request, node: str, held: HeldMessage) -> Listed:

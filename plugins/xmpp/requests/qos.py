@@ -109,7 +109,7 @@ async def _remember(request: Request) -> None:
     topic, after = _topic(request), 0
     while True:
         page = await client.session.browse(topic, after, _PAGE)
-        for held in page:
+        for held in page.held:
             message = held.stored.message
             headers = dict(message.others)
             if _MSG_ID not in headers:
@@ -130,9 +130,9 @@ async def _remember(request: Request) -> None:
                 held.smuid,
             )
             service.assured.remember(client.jid, headers[_MSG_ID], holding)
-        if len(page) < _PAGE:
+        if not page.more:
             break
-        after = page[-1].message_id
+        after = page.held[-1].message_id
     try:
         _count(request)
     except StanzaError:

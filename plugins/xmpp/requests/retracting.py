@@ -7,7 +7,7 @@ what those may do who do not have them. Source: XEP-0060 7.2, XEP-0254 2.3 and 2
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from daemon.frontend import Answer, HeldMessage
+from daemon.frontend import Answer, HeldEntry
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.stanzas import StanzaError
@@ -76,7 +76,7 @@ def _held_numbers(request: Request, node: str, ids: list[str]) -> list[int] | No
     return numbers
 
 
-async def _verdict(request: Request, node: str, id: str) -> tuple[str, HeldMessage | None]:
+async def _verdict(request: Request, node: str, id: str) -> tuple[str, HeldEntry | None]:
     service, client = request.service, request.client
     found = None
     if not service.holders.is_held(node, id):
@@ -110,7 +110,7 @@ async def _refuse(request: Request, node: str, ids: list[str]) -> None:
 async def _retract_others(request: Request, node: str, ids: list[str]) -> None:
     """Items that are not all the asker's: those who may remove items may do so while nobody has them."""
     service, client = request.service, request.client
-    found: list[HeldMessage] = []
+    found: list[HeldEntry] = []
     queue = NodeSettings.of(client.session.topic(node)).is_queue
     record = records.record(client.session, node)
     if not service.access.may_receive(request.asker, node, record):

@@ -10,10 +10,13 @@ import trio.testing
 
 from daemon.broker import browsing
 from daemon.broker.committing import GATHER_MAX_S
-from daemon.frontend import HeldMessage
+from daemon.frontend import HeldPage
+from daemon.operating.messages import BODIES_BYTES_MAX
+from daemon.operations.site import SiteOperations
 from daemon.system import stepping
 from tests.support.broker import virtual_site
 from tests.support.federated import FederatedSite, federated_site
+from tests.support.held_at_once import held_at_once
 from tests.support.links import MemoryNetwork
 from tests.support.patience import PATIENCE_S
 
@@ -25,7 +28,7 @@ async def test_what_ends_while_a_page_is_read_from_the_disk_leaves_no_gap_in_it(
     async with virtual_site(tmp_path) as site:
         ada = site.login("ada")
         smuids = [await ada.publish("work", delivery="ONE") for _ in range(7)]
-    pages: list[list[HeldMessage]] = []
+    pages: list[HeldPage] = []
     # started again, nothing is in memory
     async with virtual_site(tmp_path) as site, trio.open_nursery() as nursery:
         ada = site.login("ada")
@@ -41,7 +44,7 @@ async def test_what_ends_while_a_page_is_read_from_the_disk_leaves_no_gap_in_it(
                     request = ada.request()
                     ada.session.remove("work", smuid, request)
                     await ada.answer(request)
-    assert [[held.smuid for held in page] for page in pages] == [smuids[gone : gone + 3]]
+    assert [[held.smuid for held in page.held] for page in pages] == [smuids[gone : gone + 3]]
 
 
 async def test_what_was_removed_between_two_messages_hides_none(tmp_path: Path) -> None:
@@ -52,7 +55,7 @@ async def test_what_was_removed_between_two_messages_hides_none(tmp_path: Path) 
             request = ada.request()
             ada.session.remove("work", smuid, request)
             await ada.answer(request)
-        assert [held.smuid for held in await ada.session.browse("work", 0, 3)] == [first, last]
+        assert [held.smuid for held in (await ada.session.browse("work", 0, 3)).held] == [first, last]
 
 
 async def test_what_has_just_been_published_is_not_lost_to_who_looks_before_it_is_stored(
@@ -65,14 +68,81 @@ async def test_what_has_just_been_published_is_not_lost_to_who_looks_before_it_i
         early = [(await ada.answer(request)).smuid for request in requests]
         # after so many the next transaction waits, and the clock stands
         request = ada.send("work", delivery="ONE")
-        assert [held.smuid for held in await ada.session.browse("work")] == early
-        assert [held.smuid for held in await ada.session.browse("work", 0, 1_000)] == early
+        assert [held.smuid for held in (await ada.session.browse("work")).held] == early
+        assert [held.smuid for held in (await ada.session.browse("work", 0, 1_000)).held] == early
         mock_clock.jump(GATHER_MAX_S)
         late = (await ada.answer(request)).smuid
-        assert [held.smuid for held in await ada.session.browse("work", 0, 1_000)] == [*early, late]
+        assert [held.smuid for held in (await ada.session.browse("work", 0, 1_000)).held] == [*early, late]
         site.broker.commits.gather_max_s = 0.0
         mock_clock.jump(GATHER_MAX_S)
     assert "dropped" not in {record.event for record in site.records()}
+
+
+@pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
+async def test_a_page_ends_by_bytes_and_one_message_is_on_it_whatever_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, backwards: bool
+) -> None:
+    monkeypatch.setattr(browsing, "PAGE_BYTES_MAX", 100)
+    sizes = [40, 60, 1, 200, 300, 0, 99]
+    async with virtual_site(tmp_path) as site:
+        ada = site.login("ada")
+        for size in reversed(sizes) if backwards else sizes:
+            await ada.publish("work", bytes(size), delivery="ONE")
+    # started again, nothing is in memory
+    async with virtual_site(tmp_path) as site:
+        session, pages, after = site.login("ada").session, list[list[int]](), 0
+        more = True
+        while more:
+            held, more = await session.browse("work", after, 3, backwards=backwards)
+            pages.append([held.stored.message.size_bytes for held in held])
+            after = held[-1].message_id
+    assert pages == [[40, 60], [1], [200], [300], [0, 99]]
+
+
+async def test_what_ends_meanwhile_leaves_no_page_empty_that_others_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browsing, "PAGE_BYTES_MAX", 100)
+    async with virtual_site(tmp_path) as site:
+        ada = site.login("ada")
+        smuids = [await ada.publish("work", bytes(80), delivery="ONE") for _ in range(3)]
+    pages: list[HeldPage] = []
+    async with virtual_site(tmp_path) as site, trio.open_nursery() as nursery:
+        ada = site.login("ada")
+
+        async def browse() -> None:
+            pages.append(await ada.session.browse("work", 0, 10))
+
+        with trio.fail_after(PATIENCE_S):
+            async with site.broker.reading.lock:  # as if others were reading
+                nursery.start_soon(browse)
+                await trio.testing.wait_all_tasks_blocked()
+                request = ada.request()
+                ada.session.remove("work", smuids[0], request)
+                await ada.answer(request)
+    assert [([held.smuid for held in page.held], page.more) for page in pages] == [([smuids[1]], True)]
+
+
+async def test_of_what_is_read_a_page_is_held_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size, count = 2**16, 300
+    monkeypatch.setattr(browsing, "PAGE_BYTES_MAX", 4 * size)
+    async with virtual_site(tmp_path) as site:
+        ada = site.login("ada")
+        requests = [ada.send("work", bytes(size), delivery="ONE") for _ in range(count)]
+        for request in requests:
+            await ada.answer(request)
+    async with virtual_site(tmp_path) as site:
+        operations, ada = SiteOperations(site.broker), site.login("ada")
+        with held_at_once() as looking:
+            assert len(await operations.browse("work", count=count)) == count
+            assert len(ada.session.entries("work", 0, count)) == count
+        with held_at_once() as paging:
+            assert len((await ada.session.browse("work", 0, count)).held) == 4
+    # each is there as it was stored, and as it was read from that; the page before is, until the next one is
+    assert paging.bytes < 3 * 4 * size
+    assert looking.bytes < 8 * 4 * size + BODIES_BYTES_MAX
 
 
 @asynccontextmanager

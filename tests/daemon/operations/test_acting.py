@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from daemon.accounts.accounts_file import Account
+from daemon.broker import browsing
 from daemon.frontend import Ending, Withdrawn
 from daemon.operating.accounts import CONFLICT
 from daemon.operating.messages import REFUSED_MAX, Replayed
@@ -225,6 +226,17 @@ async def test_dead_letters_go_back_in_parts(tmp_path: Path, monkeypatch: pytest
         assert first.last_id is not None
         rest = await operations.replay("work", CAL, after=first.last_id)
         assert (rest.done, rest.last_id) == (2, None)
+
+
+async def test_dead_letters_go_back_though_each_is_read_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browsing, "PAGE_BYTES_MAX", 1)
+    async with virtual_site(tmp_path) as site:
+        operations = SiteOperations(site.broker)
+        await bury(site, "work", *(b"%d" % number for number in range(3)))
+        assert len(await operations.dead_letters("work", count=20)) == 3
+        assert await operations.replay("work", CAL) == Replayed(done=3, stayed=0, refused={}, last_id=None)
 
 
 async def test_what_does_not_fit_stays_a_dead_letter(tmp_path: Path) -> None:

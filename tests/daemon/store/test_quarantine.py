@@ -133,7 +133,7 @@ async def test_what_is_browsed_leaves_it_out(tmp_path: Path, mock_clock: MockClo
     change(tmp_path, FLIP)
     async with virtual_site(tmp_path) as site:
         shown = await site.login("ada").session.browse("jobs")
-        assert [one.stored.message.sections[0].body for one in shown] == [b"first", b"third"]
+        assert [one.stored.message.sections[0].body for one in shown.held] == [b"first", b"third"]
 
 
 async def test_a_row_that_is_gone_holds_nobody_up(tmp_path: Path, mock_clock: MockClock) -> None:

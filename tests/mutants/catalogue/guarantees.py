@@ -282,8 +282,8 @@ MUTATIONS = [
     Mutation(
         name="who looks at a message before it is stored takes it for lost",
         file="daemon/broker/browsing.py",
-        old=" and id <= self._bodies.newest_id",
-        new="",
+        old=" if each[0].id <= newest]",
+        new="]",
         tests=(
             "tests/daemon/broker/test_browse.py::test_what_has_just_been_published_is_not_lost_to_who_looks_before_it_is_stored",
         ),

@@ -288,6 +288,25 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="a page is as large as its messages are",
+        file="daemon/broker/browsing.py",
+        old="        if room < 0 and number >= at_least:",
+        new="        if False:",
+        tests=(
+            "tests/daemon/broker/test_browse.py::test_of_what_is_read_a_page_is_held_at_once",
+            "tests/plugins/xmpp/test_large_items.py::test_large_items_are_paged_through",
+        ),
+    ),
+    Mutation(
+        name="a message that is larger than a page is in the way of those behind it",
+        file="daemon/broker/browsing.py",
+        old="at_least=0 if held else 1)",
+        new="at_least=0)",
+        tests=(
+            "tests/daemon/broker/test_browse.py::test_a_page_ends_by_bytes_and_one_message_is_on_it_whatever_its_size",
+        ),
+    ),
+    Mutation(
         name="who browses takes the first that were found of what waits for links for all",
         file="daemon/broker/browsing.py",
         old="        self._are_all = last == math.inf\n",

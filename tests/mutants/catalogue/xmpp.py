@@ -53,8 +53,8 @@ MUTATIONS = [
     Mutation(
         name="pages begin at the first item whatever the index",
         file="plugins/xmpp/requests/items.py",
-        old="        found += visible[index:]",
-        new="        found += visible",
+        old="page.add(shown[index:])",
+        new="page.add(shown)",
         tests=(f"{_XMPP}/test_pages.py::test_a_page_begins_where_it_is_asked_to",),
     ),
     Mutation(
@@ -74,8 +74,8 @@ MUTATIONS = [
     Mutation(
         name="items that others have fill the page",
         file="plugins/xmpp/requests/items.py",
-        old="        if len(page) < at_a_time:\n",
-        new="        if page:\n",
+        old="        if not found.more or found.held[-1].message_id <= passed_over:\n",
+        new="        if found.held:\n",
         tests=(f"{_XMPP}/test_pages.py::test_items_that_others_have_take_no_place_on_a_page",),
     ),
     Mutation(
@@ -86,10 +86,10 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_pages.py::test_behind_many_items_that_others_have_a_client_pages_on",),
     ),
     Mutation(
-        name="pages from the end of a node stop before items that others have",
+        name="pages stop at items that others have",
         file="plugins/xmpp/requests/items.py",
-        old="            return FoundItems(found, before)\n",
-        new="            return FoundItems(found, None)\n",
+        old="            page.places.append(after)\n",
+        new="",
         tests=(f"{_XMPP}/test_pages.py::test_behind_many_items_that_others_have_a_client_pages_on",),
     ),
     Mutation(
@@ -130,8 +130,8 @@ MUTATIONS = [
     Mutation(
         name="a collection gives all items that are kept",
         file="plugins/xmpp/delivery/collecting.py",
-        old="            return delivered.message_id >= await self._last_kept(",
-        new="            return -1 <= await self._last_kept(",
+        old="            return delivered.message_id >= self._last_kept(",
+        new="            return -1 <= self._last_kept(",
         tests=(
             f"{_XMPP}/test_collections.py::test_of_what_is_kept_the_last_item_of_each_node_comes_to_who_subscribes",
         ),
@@ -210,8 +210,8 @@ MUTATIONS = [
     Mutation(
         name="all that have an id are looked at for the newest",
         file="plugins/xmpp/known/item_index.py",
-        old="if most is not None and len(found) == most:",
-        new="if False:",
+        old="return next((held for held in index.held(session, node, id) if held is not None), None)",
+        new="return [held for held in index.held(session, node, id) if held is not None][0]",
         tests=(
             f"{_XMPP}/test_bounds.py::test_the_newest_item_of_an_id_is_found_at_once_however_many_have_it",
         ),

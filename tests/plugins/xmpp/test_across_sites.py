@@ -112,7 +112,7 @@ async def test_what_another_protocol_removes_is_retracted(tmp_path: Path) -> Non
         await publish(here, "one")
         await notified(there)
         session = sites[0].broker.open_session(Identity("ada"), "desk", protocol="smqp", remote="")
-        [held] = await session.browse("news")
+        [held] = session.entries("news")
         session.remove("news", held.smuid)
         assert await retracted(there) == "one"
         session.close()

@@ -261,7 +261,7 @@ async def test_an_item_whose_id_xmpp_would_refuse_goes_by_its_smuid(
         session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
         session.publish("work", Message(delivery="ONE", others=(("Item-Id", id),)))
         told = (await notified(client)).get("id")
-        [held] = await session.browse("work", 0, 1)
+        [held] = session.entries("work", 0, 1)
         assert told == (id if is_id else held.smuid)
         retract = pubsub(f"<retract node='work'><item id='{told}'/></retract>")
         assert (await client.iq("set", retract)).get("type") == "result"
@@ -278,7 +278,7 @@ async def test_that_an_item_is_retracted_whose_id_xml_cannot_hold_is_told_to_nob
         for id in ("a\ufffe", "good"):
             session.publish("news", Message(delivery="ALL", timeout_s=INFINITE, others=(("Item-Id", id),)))
         assert (await notified(client)).get("id") == "good"
-        for held in await session.browse("news"):
+        for held in session.entries("news"):
             session.remove("news", held.smuid)
         retracted = child(await client.receive(), "e:event/e:items/e:retract", NS)
         assert retracted.get("id") == "good"

@@ -7,6 +7,7 @@ import pytest
 import trio
 import trio.testing
 
+from daemon.broker import browsing
 from daemon.broker.session import BrokerSession
 from daemon.frontend import Delivered, Identity, SubscribeOptions
 from daemon.settings import Limits
@@ -122,6 +123,21 @@ async def test_what_was_received_outlives_the_daemon(tmp_path: Path) -> None:
         [delivered] = await deliveries(session, 1)
         assert delivered.stored.message.sections[0].body == CAR.encode()
         assert site.broker.held == 1
+
+
+async def test_all_that_was_received_outlives_the_daemon_though_each_is_read_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    msg_ids = ("1", "2", "3")
+    async with xmpp_site(tmp_path) as (server, _, _):
+        for msg_id in msg_ids:
+            await entrance(server).iq("set", assured(msg_id), to=COUNTER)
+    monkeypatch.setattr(browsing, "PAGE_BYTES_MAX", 1)
+    async with xmpp_site(tmp_path) as (server, _, site):
+        session = listener(site)
+        for msg_id in msg_ids:
+            assert (await entrance(server).iq("set", deliver(msg_id), to=COUNTER)).get("type") == "result"
+        assert len(await deliveries(session, 3)) == 3
 
 
 async def test_what_is_longer_on_the_disk_than_it_came_outlives_the_daemon(tmp_path: Path) -> None:

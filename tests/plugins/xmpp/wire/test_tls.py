@@ -75,7 +75,7 @@ async def test_items_go_both_ways_over_tls(server: RealServer, tmp_path: Path) -
         large = "x" * 100_000
         await client.send(f"<message to='notes@{COMPONENT_NAME}'><body>{large}</body></message>")
         await ready(client)
-        [held] = await site.broker.browse("notes", 0, 10)
+        [held] = (await site.broker.browse("notes", 0, 10)).held
         assert held.stored.message.sections[0].body == large.encode()
 
 
