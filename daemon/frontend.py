@@ -267,12 +267,16 @@ class Session(Protocol):
         """
 
     def entries(
-        self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False
+        self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False, kept: bool = False
     ) -> list[HeldEntry]:
         """What `browse` shows, unread, so that it is there at once; also what is not stored yet.
 
-        Fewer than `count` are all that follow. Raises Refusal (forbidden).
+        With `kept` only what is kept for late ones: `TopicInfo.kept` in all. Fewer than `count` are all that
+        follow. Raises Refusal (forbidden).
         """
+
+    def kept_among(self, topic: str, message_ids: Iterable[int]) -> list[int]:
+        """Those of some messages that the topic keeps for late ones. Raises Refusal (forbidden)."""
 
     def purge(self, topic: str, request: Any = None) -> None:
         """REMOVE every message of a topic, also from subscribers that have it. Raises Refusal (forbidden)."""

@@ -146,6 +146,9 @@ class KeptEntries:
     def __len__(self) -> int:
         return len(self._by_id)
 
+    def __contains__(self, id: int) -> bool:
+        return id in self._by_id
+
     def add(self, entry: Entry) -> None:
         """Add an entry: the newest, or one that waits again, or whose delay has ended."""
         self._by_id[entry.id] = entry

@@ -32,6 +32,7 @@ class TopicInfo(msgspec.Struct, frozen=True):
         delivery: its own mode; None where each message says.
         timeout_s: its own timeout; None for none, `inf` for state messages.
         messages, bytes: all that it holds, also what is with subscribers.
+        kept: those of them that are for all who join later, too.
         subscriptions: of all front ends, attached or not, also those to patterns.
         annotations: what front ends keep with it, by their names.
     """
@@ -41,6 +42,7 @@ class TopicInfo(msgspec.Struct, frozen=True):
     timeout_s: float | None
     messages: int
     bytes: int
+    kept: int
     subscriptions: int
     annotations: Mapping[str, str]
 
@@ -224,6 +226,21 @@ class SiteView:
         found |= {entry.id: (entry, locked) for entry, locked in self._apart(topic) if entry.id < before}
         return [found[id] for id in heapq.nlargest(count, found)]
 
+    def kept(self, topic_name: str, after: int, count: int) -> list[Entry]:
+        """Up to `count` entries with a greater id than `after` that are kept for who joins late, by id."""
+        topic = self._state.topics.get(topic_name)
+        return [] if topic is None else topic.kept.after(after, count)
+
+    def kept_back(self, topic_name: str, before: int, count: int) -> list[Entry]:
+        """As `kept`, up to `count` with a smaller id than `before`, the newest first."""
+        topic = self._state.topics.get(topic_name)
+        return [] if topic is None else topic.kept.before(before, count)
+
+    def kept_among(self, topic_name: str, ids: Iterable[int]) -> list[int]:
+        """Those of some ids that are of entries that a topic keeps."""
+        topic = self._state.topics.get(topic_name)
+        return [] if topic is None else [id for id in ids if id in topic.kept]
+
     def _apart(self, topic: Topic) -> Iterator[tuple[Entry, bool]]:
         """What a topic holds outside of queues: what is delayed, or with somebody; True as in `browse`."""
         for _, _, lock in self._state.delayed:
@@ -280,6 +297,7 @@ class SiteView:
             topic.timeout_s,
             topic.messages,
             topic.bytes,
+            len(topic.kept),
             self._state.matching.subscriber_count(topic),
             topic.annotations,
         )

@@ -385,16 +385,21 @@ class BrokerSession:
         return await self._broker.browse(topic, after, count, backwards=backwards)
 
     def entries(
-        self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False
+        self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False, kept: bool = False
     ) -> list[HeldEntry]:
         """See `daemon.frontend.Session`."""
         self._check("subscribe", topic)
-        view, server = self._door.view, self._door.server
-        if backwards:
-            shown = view.browse_back(topic, after or sys.maxsize, count)
-        else:
-            shown = view.browse(topic, after, count)
+        view, server, before = self._door.view, self._door.server, after or sys.maxsize
+        if kept:
+            every = view.kept_back(topic, before, count) if backwards else view.kept(topic, after, count)
+            return [HeldEntry(entry.id, entry.smuid(server), locked=False) for entry in every]
+        shown = view.browse_back(topic, before, count) if backwards else view.browse(topic, after, count)
         return [HeldEntry(entry.id, entry.smuid(server), locked) for entry, locked in shown]
+
+    def kept_among(self, topic: str, message_ids: Iterable[int]) -> list[int]:
+        """See `daemon.frontend.Session`."""
+        self._check("subscribe", topic)
+        return self._door.view.kept_among(topic, message_ids)
 
     def purge(self, topic: str, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""

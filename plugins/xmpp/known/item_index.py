@@ -73,6 +73,28 @@ class _Node:
                 self.forget(id, number)
                 yield None
 
+    def find(self, session: Session, node: str, id: str) -> HeldEntry | None:
+        """The newest of an id."""
+        return next((held for held in self.held(session, node, id) if held is not None), None)
+
+    def is_replaced(self, session: Session, node: str, held: HeldMessage) -> bool:
+        """Whether a newer one of the same id is held."""
+        id, number = item_id(held.stored.message), held.message_id
+        if self.numbers.get(id, [0])[-1] <= number:
+            return False
+        newest = self.find(session, node, id)
+        return newest is not None and newest.message_id > number
+
+    def replaced(self, session: Session, node: str) -> set[int]:
+        """What is kept though something newer is kept of the same id."""
+        found = set[int]()
+        for id in list(self.repeated):
+            kept = session.kept_among(node, self.numbers.get(id, ()))
+            found.update(kept[:-1])
+            if len(kept) < 2 and sum(1 for held in self.held(session, node, id) if held is not None) < 2:
+                self.repeated.discard(id)
+        return found
+
     def forget(self, id: str, number: int) -> None:
         numbers = self.numbers.get(id, [])
         place = bisect_left(numbers, number)
@@ -93,7 +115,7 @@ class ItemIndex:
         """The newest item of this id that waits, is locked or is kept. Raises Refusal (forbidden)."""
         index = self._index(session, node)
         await index.read_on(session, node)
-        return next((held for held in index.held(session, node, id) if held is not None), None)
+        return index.find(session, node, id)
 
     async def find_all(self, session: Session, node: str, id: str) -> list[HeldEntry]:
         """All of this id, oldest first; of a queue there may be any number. Raises Refusal (forbidden)."""
@@ -107,6 +129,12 @@ class ItemIndex:
                 await trio.lowlevel.checkpoint()
         return found[::-1]
 
+    async def outdated(self, session: Session, node: str, id: str) -> list[HeldEntry]:
+        """Those of this id that a newer one, which is kept, has replaced. Raises Refusal (forbidden)."""
+        found = await self.find_all(session, node, id)
+        newest = max(session.kept_among(node, [held.message_id for held in found]), default=0)
+        return [held for held in found if held.message_id < newest]
+
     async def read(self, session: Session, node: str, id: str) -> HeldMessage | None:
         """The message of the item that `find` finds. Raises Refusal (forbidden)."""
         while (found := await self.find(session, node, id)) is not None:
@@ -116,15 +144,10 @@ class ItemIndex:
         return None
 
     async def replaced(self, session: Session, node: str, held: list[HeldMessage]) -> set[int]:
-        """Those of some items that a newer one of the same id has replaced, by number. Raises Refusal."""
+        """Those of some items in whose place a newer one of the id is shown, by number. Raises Refusal."""
         index = self._index(session, node)
         await index.read_on(session, node)
-        out = set()
-        for each in held:
-            numbers = index.numbers.get(item_id(each.stored.message))
-            if numbers and numbers[-1] > each.message_id:
-                out.add(each.message_id)
-        return out
+        return {each.message_id for each in held if index.is_replaced(session, node, each)}
 
     def note(self, node: str, held_id: int, id: str, *, begin: bool = False) -> bool:
         """A message of a node that is known has come by, and may be gone before anybody reads the node.
@@ -171,21 +194,44 @@ class ItemIndex:
         return None if index.numbers.get(id, [0])[-1] > held_id else id
 
     async def surplus(self, session: Session, node: str, items_max: int, count: int) -> list[HeldEntry]:
-        """The oldest items that a node holds beyond so many, `count` at most; replaced ones are no items."""
+        """The oldest items that a node keeps beyond so many, `count` at most; replaced ones are no items.
+
+        Nor is what only waits for subscribers, or for one of them to work on it. Raises Refusal (forbidden).
+        """
+        over, replaced, _ = await self._surplus(session, node, items_max)
+        wanted = min(over, count)
+        oldest = session.entries(node, 0, wanted + len(replaced), kept=True) if wanted else []
+        return [held for held in oldest if held.message_id not in replaced][:wanted]
+
+    async def passed_over(self, session: Session, node: str, items_max: int) -> int:
+        """The number of the newest of all that are surplus; 0 for none. Raises Refusal (forbidden)."""
+        over, replaced, read_to = await self._surplus(session, node, items_max)
+        if not over:
+            return 0
+        if over < items_max:
+            found = session.entries(node, 0, over + len(replaced), kept=True)
+            place = over - 1
+        else:
+            wanted = items_max + len(replaced) + 1
+            found = session.entries(node, read_to + 1, wanted, backwards=True, kept=True)
+            place = items_max
+        return [held.message_id for held in found if held.message_id not in replaced][place]
+
+    async def _surplus(self, session: Session, node: str, items_max: int) -> tuple[int, set[int], int]:
+        """How many items are surplus; what has been replaced; and the newest of all that was looked at.
+
+        These are of one moment: nothing is awaited from the last look on. What comes meanwhile, and may have
+        the id of another one, does not count until it has been read.
+        """
+        topic = session.topic(node)
+        if topic is None or topic.kept <= items_max:
+            return 0, set(), 0
         index = self._index(session, node)
         await index.read_on(session, node)
-        replaced: set[int] = set()
-        for id in list(index.repeated):
-            numbers = [held.message_id for held in index.held(session, node, id) if held is not None]
-            replaced.update(numbers[1:])
-            if len(numbers) < 2:
-                index.repeated.discard(id)
-        topic = session.topic(node)
-        over = (0 if topic is None else topic.messages) - len(replaced) - items_max
-        if over <= 0:
-            return []
-        oldest = session.entries(node, 0, min(over, count) + len(replaced))
-        return [held for held in oldest if held.message_id not in replaced][: min(over, count)]
+        replaced, topic = index.replaced(session, node), session.topic(node)
+        kept = 0 if topic is None else topic.kept
+        unread = len(session.entries(node, index.read_to, kept, kept=True))
+        return max(kept - unread - len(replaced) - items_max, 0), replaced, index.read_to
 
     def _index(self, session: Session, node: str) -> _Node:
         topic = session.topic(node)

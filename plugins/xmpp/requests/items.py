@@ -165,15 +165,10 @@ async def _shown(request: Request, node: str, page: list[HeldMessage]) -> list[H
 
 async def _passed_over(request: Request, node: str, topic: TopicInfo) -> int:
     """The number of the newest item that has made room for others, where nobody has removed it yet; or 0."""
-    items_max, session = record_of(topic).options.max_items, request.client.session
-    if items_max is None or topic.messages <= items_max:
+    items_max = record_of(topic).options.max_items
+    if items_max is None:
         return 0
-    over = topic.messages - items_max
-    if over < items_max:
-        passed_over = await request.service.index.surplus(session, node, items_max, over)
-        return passed_over[-1].message_id if passed_over else 0
-    kept = session.entries(node, 0, items_max, backwards=True)
-    return kept[-1].message_id - 1 if len(kept) == items_max else 0
+    return await request.service.index.passed_over(request.client.session, node, items_max)
 
 
 def _page(request: Request, node: str, most: int) -> ItemPage:

@@ -233,7 +233,7 @@ async def _tidy(service: ServicePort, node: str) -> None:
                 continue
             with suppress(Refusal):  # the session has ended: the next one that is published sees to it
                 for id in ids:
-                    for held in (await service.index.find_all(client.session, node, id))[:-1]:
+                    for held in await service.index.outdated(client.session, node, id):
                         await client.ask(client.session.remove, node, held.smuid)
                 items_max = records.record(client.session, node).options.max_items
                 await keep_newest(service, client, node, items_max)
@@ -242,7 +242,7 @@ async def _tidy(service: ServicePort, node: str) -> None:
 
 
 async def keep_newest(service: ServicePort, client: AskingClient, node: str, items_max: int | None) -> None:
-    """Remove items until a node holds no more than it is to keep; None keeps all. Raises Refusal."""
+    """Remove items until a node keeps no more than it is to; None keeps all. Raises Refusal."""
     while items_max is not None:
         oldest = await service.index.surplus(client.session, node, items_max, ITEMS_MAX)
         for held in oldest:

@@ -25,9 +25,53 @@ MUTATIONS = [
     Mutation(
         name="an item that another has replaced is shown",
         file="plugins/xmpp/known/item_index.py",
-        old="            if numbers and numbers[-1] > each.message_id:",
-        new="            if False:",
+        old="if index.is_replaced(session, node, each)}",
+        new="if False}",
         tests=(f"{_XMPP}/test_pubsub.py::test_what_cannot_be_removed_yet_is_not_shown",),
+    ),
+    Mutation(
+        name="what waits for a subscriber takes the room of what is kept",
+        file="routing/view.py",
+        old="            len(topic.kept),\n",
+        new="            topic.messages,\n",
+        tests=(
+            f"{_XMPP}/test_node_options.py"
+            "::test_what_only_waits_for_subscribers_takes_no_room_of_what_is_kept",
+        ),
+    ),
+    Mutation(
+        name="room is made for an item that may have the id of another one",
+        file="plugins/xmpp/known/item_index.py",
+        old="max(kept - unread - len(",
+        new="max(kept - len(",
+        tests=(f"{_XMPP}/test_node_options.py::test_what_is_not_stored_yet_makes_no_room",),
+    ),
+    Mutation(
+        name="an item on its way hides the one that is kept for ever",
+        file="plugins/xmpp/known/item_index.py",
+        old="return newest is not None and newest.message_id > number",
+        new="return True",
+        tests=(
+            f"{_XMPP}/test_node_options.py"
+            "::test_what_is_on_its_way_takes_the_place_of_what_is_kept_for_as_long_as_that",
+        ),
+    ),
+    Mutation(
+        name="an item on its way replaces the one that is kept",
+        file="plugins/xmpp/known/item_index.py",
+        old="return [held for held in found if held.message_id < newest]",
+        new="return found[:-1]",
+        tests=(
+            f"{_XMPP}/test_node_options.py"
+            "::test_what_is_on_its_way_takes_the_place_of_what_is_kept_for_as_long_as_that",
+        ),
+    ),
+    Mutation(
+        name="the last item for a new subscriber is one that is on its way to others",
+        file="plugins/xmpp/requests/beginning.py",
+        old="backwards=True, kept=True)",
+        new="backwards=True)",
+        tests=(f"{_XMPP}/test_node_options.py::test_what_is_on_its_way_is_not_removed_for_what_is_kept",),
     ),
     Mutation(
         name="an item has two payloads",
@@ -210,8 +254,8 @@ MUTATIONS = [
     Mutation(
         name="all that have an id are looked at for the newest",
         file="plugins/xmpp/known/item_index.py",
-        old="return next((held for held in index.held(session, node, id) if held is not None), None)",
-        new="return [held for held in index.held(session, node, id) if held is not None][0]",
+        old="return next((held for held in self.held(session, node, id) if held is not None), None)",
+        new="return [held for held in self.held(session, node, id) if held is not None][0]",
         tests=(
             f"{_XMPP}/test_bounds.py::test_the_newest_item_of_an_id_is_found_at_once_however_many_have_it",
         ),

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 import trio
 
-from daemon.frontend import Identity
+from daemon.frontend import Identity, SubscribeOptions
 from plugins.xmpp.forms.node_record import ListedAffiliation, read_record, written
 from routing.message import Message
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.xmpp import XmppClient, xmpp_site
 from tests.support.xmpp_pubsub import (
     INFO,
@@ -29,7 +29,10 @@ from tests.support.xmpp_pubsub import (
     within,
 )
 
-PLAIN = {f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"}
+QUEUELESS = {f"{{{SMQP}}}queueing": "0"}
+PLAIN = {**QUEUELESS, "pubsub#persist_items": "1"}
+FLEETING = "<a xmlns='urn:a'/>"
+LASTING = f"{FLEETING}<headers xmlns='{SMQP}'><header name='Timeout'>3600</header></headers>"
 
 
 async def ids_of(client: XmppClient, node: str) -> list[str | None]:
@@ -144,6 +147,114 @@ async def test_what_nobody_has_removed_yet_is_not_shown(tmp_path: Path) -> None:
         answer = await client.iq("get", pubsub("<items node='news' max_items='5'/>"))
         assert [item.get("id") for item in answer.iter(f"{{{PUBSUB}}}item")] == ["i2", "i3"]
         session.close()
+
+
+async def test_what_only_waits_for_subscribers_takes_no_room_of_what_is_kept(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        owner = ada(server)
+        await create(owner, "news", **QUEUELESS, **{"pubsub#max_items": "9"})
+        away = site.open_session(Identity(account="bob"), "desk", protocol="smqp", remote="")
+        away.subscribe("news", SubscribeOptions(credit=0, accepts="ALL"))
+        for number in range(5):
+            await put(owner, "news", f"transient-{number}")
+        await put(owner, "news", "kept", LASTING)
+        assert (await configure(owner, "news", **{"pubsub#max_items": "3"})).get("type") == "result"
+        assert await ids_of(owner, "news") == ["kept"]
+        assert site.broker.held == 6
+        away.close()
+
+
+async def test_what_is_on_its_way_is_not_removed_for_what_is_kept(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        owner, reader, late = ada(server), ada(server, "reader"), ada(server, "late")
+        await create(owner, "news", **QUEUELESS, **{"pubsub#max_items": "9"})
+        await reader.iq("set", subscribe(reader.jid, None, "news"))
+        server.is_slow = True
+        for id in ("a", "1", "b", "2", "3", "c"):
+            await put(owner, "news", id, LASTING if id.isdigit() else FLEETING)
+            assert (await notified(reader)).get("id") == id
+        assert (await configure(owner, "news", **{"pubsub#max_items": "2"})).get("type") == "result"
+        assert site.broker.held == 5
+        assert await ids_of(owner, "news") == ["a", "b", "2", "3", "c"]
+        await late.iq("set", subscribe(late.jid, None, "news"))
+        assert (await notified(late)).get("id") == "3", "the last one that is kept"
+        await server.read_on()
+        await until(lambda: site.broker.held == 2)
+
+
+async def test_what_is_on_its_way_takes_the_place_of_what_is_kept_for_as_long_as_that(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        owner, reader = ada(server), ada(server, "reader")
+        await create(owner, "news", **QUEUELESS)
+        await reader.iq("set", subscribe(reader.jid, None, "news"))
+        server.is_slow = True
+        kept = LASTING.replace("3600", "INFINITE")
+        contents = (FLEETING, kept, FLEETING.replace("a", "b"))
+        items = "".join(f"<item id='x'>{content}</item>" for content in contents)
+        answer = await owner.iq("set", pubsub(f"<publish node='news'>{items}</publish>"))
+        assert answer.get("type") == "result"
+        for _ in contents:
+            assert (await notified(reader)).get("id") == "x"
+
+        async def shown() -> list[str]:
+            answer = await owner.iq("get", pubsub("<items node='news'/>"))
+            return [item[0].tag for item in answer.iter(f"{{{PUBSUB}}}item")]
+
+        await until(lambda: site.broker.held == 2)  # the first one has been replaced
+        assert await shown() == ["{urn:b}b"]
+        await server.read_on()
+        await until(lambda: site.broker.held == 1)
+        assert await shown() == ["{urn:a}a"]
+
+
+async def test_what_was_kept_is_kept_whatever_the_node_is_now(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, service, _):
+        owner, late = ada(server), ada(server, "late")
+        await create(owner, "news", **PLAIN, **{"pubsub#max_items": "9"})
+        for number in range(4):
+            await put(owner, "news", f"i{number}")
+        chosen = {"pubsub#persist_items": "0", "pubsub#max_items": "2"}
+        assert (await configure(owner, "news", **chosen)).get("type") == "result"
+        assert await ids_of(owner, "news") == ["i2", "i3"]
+        await late.iq("set", subscribe(late.jid, None, "news"))
+        assert (await notified(late)).get("id") == "i3"
+        # a queue by now, as somebody set by another protocol: of work that waits none is too many
+        session = service.clients[owner.jid].session
+        session.set_delivery("news", "ONE")
+        for number in range(4):
+            await put(owner, "news", f"job-{number}")
+        assert await service.index.surplus(session, "news", 2, 100) == []
+        assert await ids_of(owner, "news") == ["i2", "i3", *(f"job-{number}" for number in range(4))]
+
+
+async def test_what_is_not_stored_yet_makes_no_room(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, service, _):
+        owner = ada(server)
+        await create(owner, "news", **PLAIN, **{"pubsub#max_items": "3"})
+        for number in range(3):
+            await put(owner, "news", f"i{number}")
+        session = service.clients[owner.jid].session
+        session.publish("news", Message(others=(("Item-Id", "i2"),)))
+        # nobody can know yet that it takes the place of another one
+        assert await service.index.surplus(session, "news", 3, 100) == []
+        assert await ids_of(owner, "news") == ["i0", "i1", "i2"]
+
+
+async def test_room_is_made_once_however_many_see_to_it(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        owner = ada(server)
+        await create(owner, "news", **PLAIN, **{"pubsub#max_items": "9"})
+        ids = ["i0", "i1", "i0", "i2", *(f"j{number}" for number in range(20))]
+        for number, id in enumerate(ids):
+            text = pubsub(f"<publish node='news'><item id='{id}'><a xmlns='urn:a'/></item></publish>")
+            await owner.send(f"<iq type='set' id='p{number}'>{text}</iq>")
+        assert (await configure(owner, "news", **{"pubsub#max_items": "4"})).get("type") == "result"
+        for number in range(len(ids)):
+            assert (await owner.answer(f"p{number}")).get("type") == "result"
+        await until(lambda: site.broker.held <= 4)
+        await put(owner, "news", "last")
+        await until(lambda: site.broker.held <= 4)
+        assert await ids_of(owner, "news") == ["j17", "j18", "j19", "last"]
 
 
 async def test_a_node_tells_in_the_way_that_its_owner_wants(tmp_path: Path) -> None:
