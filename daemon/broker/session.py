@@ -312,17 +312,25 @@ class BrokerSession:
         """See `daemon.frontend.Session`."""
         check_topic(topic)
         self._check("administer", topic)
-        self._door.set_delivery(self.consumer, topic, mode, request)
-        self._note(f"set the delivery of {topic} to {mode or 'none of its own'}")
+
+        def set_it(request: Any) -> None:
+            self._door.set_delivery(self.consumer, topic, mode, request)
+            self._note(f"set the delivery of {topic} to {mode or 'none of its own'}")
+
+        self._change(set_it, request)
 
     def set_timeout(self, topic: str, timeout_s: float | None, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         check_topic(topic)
         self._check("administer", topic)
-        self._door.set_timeout(self.consumer, topic, timeout_s, request)
-        self._note(
-            f"set the timeout of {topic} to {timeout_s if timeout_s is not None else 'none of its own'}"
-        )
+
+        def set_it(request: Any) -> None:
+            self._door.set_timeout(self.consumer, topic, timeout_s, request)
+            self._note(
+                f"set the timeout of {topic} to {timeout_s if timeout_s is not None else 'none of its own'}"
+            )
+
+        self._change(set_it, request)
 
     def annotate(self, topic: str, text: str | None, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
@@ -331,7 +339,16 @@ class BrokerSession:
         if text is not None and len(text.encode()) > ANNOTATION_BYTES_MAX:
             reason = f"what is kept with {topic} is more than {ANNOTATION_BYTES_MAX} bytes"
             raise Refusal(Refusal.TOO_LARGE, reason)
-        self._door.annotate(self.consumer, topic, self.protocol, text, request)
+        self._change(
+            lambda request: self._door.annotate(self.consumer, topic, self.protocol, text, request), request
+        )
+
+    def _change(self, change: Callable[[Any], None], request: Any) -> None:
+        """Change what is kept with a topic, as part of the transaction where there is one."""
+        if self._transaction is not None:
+            self._transaction.change(lambda: change(None))
+            return
+        change(request)
 
     # -- what there is ----------------------------------------------------------------------------
 

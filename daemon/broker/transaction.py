@@ -4,7 +4,7 @@ Checked as they are made, carried out as one when the block ends: with no await 
 decide is in one transaction of the store. If that fails, it is not taken apart but tried again whole, so
 that a crash meanwhile undoes all of it. Where something of it can never be stored, or the disk has no room
 for it alone, all of it is refused: its messages never were, and what it has finished waits again. But what
-removes a message goes on waiting for room.
+removes a message goes on waiting for room, and what it has set of topics stays set.
 """
 
 from collections.abc import Callable, Iterable
@@ -76,6 +76,10 @@ class Transaction:
         self._door.check_removable(topic, smuid)
         self._removes = True
         self._steps.append(lambda: self._door.remove(self._consumer, topic, smuid, None))
+
+    def change(self, change: Callable[[], None]) -> None:
+        """Add a change, which has been checked, of what is kept with a topic."""
+        self._steps.append(change)
 
     def _take(self, numbers: Iterable[int]) -> list[int]:
         taken = list(numbers)

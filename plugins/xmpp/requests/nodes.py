@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 import msgspec
 
-from daemon.frontend import Accepts, Session
+from daemon.frontend import Accepts
 from plugins.xmpp.forms import notifications
 from plugins.xmpp.forms.data_forms import NODE_CONFIG, result_form, submitted
 from plugins.xmpp.forms.node_record import FRONT_END, NodeRecord, record_of
@@ -21,14 +21,6 @@ from plugins.xmpp.requests import publishing, records
 from plugins.xmpp.requests.request import AskingClient, Request, ServicePort
 from plugins.xmpp.wire.namespaces import PUBSUB, PUBSUB_OWNER
 from routing.errors import Refusal
-
-
-def _set(session: Session, node: str, old: NodeSettings | None, new: NodeSettings) -> None:
-    """Give a topic its settings, which go along with the record of what else an owner has chosen."""
-    if old is None or new.mode != old.mode:
-        session.set_delivery(node, new.mode)
-    if new.timeout_s != (old.timeout_s if old is not None else None):
-        session.set_timeout(node, new.timeout_s)
 
 
 async def create(request: Request) -> None:
@@ -50,7 +42,12 @@ async def create(request: Request) -> None:
             raise StanzaError("bad-request", "modify", "the configuration of another node")
         settings, refused = settings.created(submitted(configure_element, NODE_CONFIG) or {})
     record = records.begun(settings.options, request.client.jid)
-    await records.change(request.client, node, lambda _: record, lambda: _set(session, node, None, settings))
+    await records.change(
+        request.client,
+        node,
+        lambda _: record,
+        set_topic=lambda: records.set_topic(session, node, None, settings),
+    )
     answer = Element(f"{{{PUBSUB}}}pubsub")
     SubElement(answer, f"{{{PUBSUB}}}create", {"node": node})
     if refused:
@@ -101,11 +98,16 @@ async def configure(request: Request) -> None:
         dropped = kept.requests.keys() - requests.keys()
 
         def go_along() -> None:
-            _set(session, node, old, new)
             for jid in dropped:
                 request.service.registry.remove_pending(jid, node)
 
-        await records.change(request.client, node, lambda _: record, go_along)
+        await records.change(
+            request.client,
+            node,
+            lambda _: record,
+            go_along,
+            set_topic=lambda: records.set_topic(session, node, old, new),
+        )
         await _end_unserved(request, node, unserved, sorted(dropped))
         items_max = new.options.max_items
         if items_max != old.options.max_items and session.allows("remove", node):

@@ -3,14 +3,17 @@
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 from daemon.frontend import Session
 from plugins.xmpp.delivery.calls import Reply
 from plugins.xmpp.forms.node_options import NodeOptions
-from plugins.xmpp.forms.node_record import NodeRecord, read_record, written
+from plugins.xmpp.forms.node_record import FRONT_END, NodeRecord, read_record, written
+from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.requests.request import AskingClient
 from routing.errors import Refusal
+from routing.message import DeliveryMode
 
 
 def begun(options: NodeOptions, creator: str) -> NodeRecord:
@@ -24,28 +27,79 @@ def record(session: Session, node: str) -> NodeRecord:
     return read_record(session.annotation(node))
 
 
+class Kept(NamedTuple):
+    """All that is kept with a node, at one moment."""
+
+    mode: DeliveryMode | None = None
+    timeout_s: float | None = None
+    text: str | None = None
+
+    @classmethod
+    def now(cls, session: Session, node: str) -> "Kept":
+        """As the session sees it."""
+        topic = session.topic(node)
+        if topic is None:
+            return cls()
+        return cls(topic.delivery, topic.timeout_s, topic.annotations.get(FRONT_END))
+
+
+def put_back(session: Session, node: str, before: Kept, after: Kept) -> None:
+    """Undo a change that was refused once it had been made, unless another has come since."""
+    if Kept.now(session, node) != after:
+        return
+    with suppress(Refusal), session.transaction():
+        if (before.mode, before.timeout_s) != (after.mode, after.timeout_s):
+            session.set_delivery(node, before.mode)
+            session.set_timeout(node, before.timeout_s)
+        session.annotate(node, before.text)
+
+
+def set_topic(session: Session, node: str, old: NodeSettings | None, new: NodeSettings) -> None:
+    """Give a topic its settings, but for what else an owner has chosen: that is kept in the record."""
+    if old is None or new.mode != old.mode:
+        session.set_delivery(node, new.mode)
+    if new.timeout_s != (old.timeout_s if old is not None else None):
+        session.set_timeout(node, new.timeout_s)
+
+
 async def change(
     client: AskingClient,
     node: str,
     edit: Callable[[NodeRecord], NodeRecord],
     go_along: Callable[[], None] | None = None,
+    *,
+    set_topic: Callable[[], None] | None = None,
 ) -> NodeRecord:
     """Keep what `edit` makes of it. Raises StanzaError, Refusal: nothing has changed.
 
     Args:
         go_along: called once the session has taken what is to be kept, with nothing awaited in between; where
             it raises, the record is as it was.
+        set_topic: calls the session to set the topic, which comes true with the record, or neither does.
     """
     session, reply = client.session, Reply()
-    before = session.annotation(node)
-    new = edit(read_record(before))
-    client.request(session.annotate, node, written(new), done=reply.done)
+    before = Kept.now(session, node)
+    new = edit(read_record(before.text))
+    text = written(new)
+
+    def keep(*, request: Any) -> None:
+        with session.transaction(request):
+            if set_topic is not None:
+                set_topic()
+            session.annotate(node, text)
+
+    client.request(keep, done=reply.done)
     if go_along is not None:
         try:
             go_along()
         except Exception:
             with suppress(Refusal):  # there is no room on the disk for either
-                session.annotate(node, before)
+                session.annotate(node, before.text)
             raise
-    await reply.wait()
+    after = Kept.now(session, node)
+    try:
+        await reply.wait()
+    except Refusal:
+        put_back(session, node, before, after)
+        raise
     return new

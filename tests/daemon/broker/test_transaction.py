@@ -74,6 +74,35 @@ async def test_all_calls_happen_and_are_answered_once(session: BrokerSession) ->
     assert [(await event(session, Delivered, found)).topic for _ in range(2)] == ["out", "out"]
 
 
+async def test_a_topic_is_set_with_what_is_published_to_it(session: BrokerSession) -> None:
+    session.subscribe("news", SubscribeOptions(accepts="ALL", durable=False))
+    found: list[Any] = []
+    together(
+        session,
+        (session.set_delivery, "news", "ALL"),
+        (session.set_timeout, "news", 60.0),
+        (session.annotate, "news", "rain"),
+        (session.publish, "news", Message()),
+    )
+    assert (await event(session, Delivered, found)).expires_in_s is not None, "as the topic says"
+    assert (await event(session, Answer, found)) == Answer("together")
+    known = session.topic("news")
+    assert known is not None
+    assert (known.delivery, known.timeout_s, known.annotations) == ("ALL", 60.0, {"test": "rain"})
+
+
+async def test_what_is_refused_together_with_a_topic_leaves_it_as_it_was(session: BrokerSession) -> None:
+    with pytest.raises(Refusal, match="is not a topic"):
+        together(
+            session,
+            (session.set_delivery, "news", "ALL"),
+            (session.set_timeout, "news", 60.0),
+            (session.annotate, "news", "rain"),
+            (session.publish, "not a topic", WORK),
+        )
+    assert session.topic("news") is None
+
+
 async def test_a_call_that_is_refused_undoes_the_others(session: BrokerSession) -> None:
     found: list[Any] = []
     number = await held(session, found)

@@ -180,23 +180,36 @@ MUTATIONS = [
     Mutation(
         name="who cannot be let in now waits no longer",
         file="plugins/xmpp/requests/records.py",
-        old="                session.annotate(node, before)\n",
+        old="                session.annotate(node, before.text)\n",
         new="                pass\n",
         tests=(f"{_XMPP}/test_access.py::test_a_worker_that_finds_no_room_when_it_is_let_in_waits_on",),
     ),
     Mutation(
         name="who is let in by an owner that has too much to ask is no member, and waits on",
         file="plugins/xmpp/requests/records.py",
-        old=(
-            "    client.request(session.annotate, node, written(new), done=reply.done)\n"
-            "    if go_along is not None:\n"
-        ),
+        old="    client.request(keep, done=reply.done)\n    if go_along is not None:\n",
         new=(
             "    if go_along is not None:\n        go_along()\n        go_along = None\n"
-            "    client.request(session.annotate, node, written(new), done=reply.done)\n"
-            "    if go_along is not None:\n"
+            "    client.request(keep, done=reply.done)\n    if go_along is not None:\n"
         ),
         tests=(f"{_XMPP}/test_subscribing_at_once.py::test_an_owner_with_too_much_to_ask_lets_nobody_in",),
+    ),
+    Mutation(
+        name="a node that could not be configured is so until the next start",
+        file="plugins/xmpp/requests/records.py",
+        old="        put_back(session, node, before, after)\n",
+        new="        pass\n",
+        tests=(f"{_XMPP}/test_own_errors.py::test_a_node_whose_mode_cannot_be_stored_is_as_it_was",),
+    ),
+    Mutation(
+        name="a topic is set before what is together with it is refused",
+        file="daemon/broker/session.py",
+        old="            self._transaction.change(lambda: change(None))\n            return\n",
+        new="            pass\n",
+        tests=(
+            "tests/daemon/broker/test_transaction.py"
+            "::test_what_is_refused_together_with_a_topic_leaves_it_as_it_was",
+        ),
     ),
     Mutation(
         name="who is not let in keeps the subscription that it has",

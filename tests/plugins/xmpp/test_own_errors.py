@@ -1,6 +1,8 @@
 """Errors of smqpd's own in the tasks of the component: each begins anew, and the front end goes on."""
 
-from collections.abc import Awaitable, Callable
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from plugins.xmpp.service import Service
 from plugins.xmpp.wire.component import Component
 from tests.support.patience import PATIENCE_S
 from tests.support.xmpp import xmpp_site
-from tests.support.xmpp_pubsub import ada, put
+from tests.support.xmpp_pubsub import SMQP, ada, configure, create, error_of, pubsub, put
 
 
 def failing_at_first(task: Callable[..., Awaitable[None]], begun: list[object]) -> Any:
@@ -65,3 +67,41 @@ async def test_a_client_whose_session_fails_is_answered_and_logs_in_anew(
         assert (await put(other, "work", "b")).get("type") == "result"
         assert site.broker.mishaps.count == 1
         assert (await put(client, "work", "c")).get("type") == "result"
+
+
+@contextmanager
+def no_mode_can_be_stored(directory: Path) -> Iterator[None]:
+    """As where the store is damaged at the place of the topics' own settings."""
+    with sqlite3.connect(directory / "smqpd.db") as store:
+        store.execute(
+            "CREATE TRIGGER damaged BEFORE INSERT ON topic"
+            " BEGIN SELECT RAISE(ABORT, 'as a damaged page would'); END"
+        )
+    yield
+    with sqlite3.connect(directory / "smqpd.db") as store:
+        store.execute("DROP TRIGGER damaged")
+
+
+async def test_a_node_whose_mode_cannot_be_stored_is_not_made(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        with no_mode_can_be_stored(tmp_path):
+            answer = await ada(server).iq("set", pubsub("<create node='news'/>"))
+            assert error_of(answer) == ("wait", "internal-server-error")
+            assert site.topic_count == 0
+        await create(ada(server), "news")
+
+
+async def test_a_node_whose_mode_cannot_be_stored_is_as_it_was(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        await create(ada(server), "news", **{"pubsub#title": "News"})
+        [before] = site.annotated_topics("xmpp")
+        wanted = {"pubsub#title": "For all", f"{{{SMQP}}}queueing": "0"}
+        with no_mode_can_be_stored(tmp_path):
+            assert error_of(await configure(ada(server), "news", **wanted)) == (
+                "wait",
+                "internal-server-error",
+            )
+            assert site.annotated_topics("xmpp") == [before]
+    async with xmpp_site(tmp_path) as (server, _, site):
+        assert site.annotated_topics("xmpp") == [before]
+        assert (await configure(ada(server), "news", **wanted)).get("type") == "result"
