@@ -42,12 +42,7 @@ async def create(request: Request) -> None:
             raise StanzaError("bad-request", "modify", "the configuration of another node")
         settings, refused = settings.created(submitted(configure_element, NODE_CONFIG) or {})
     record = records.begun(settings.options, request.client.jid)
-    await records.change(
-        request.client,
-        node,
-        lambda _: record,
-        set_topic=lambda: records.set_topic(session, node, None, settings),
-    )
+    await records.change(request.client, node, lambda _: record, settings=settings)
     answer = Element(f"{{{PUBSUB}}}pubsub")
     SubElement(answer, f"{{{PUBSUB}}}create", {"node": node})
     if refused:
@@ -101,13 +96,7 @@ async def configure(request: Request) -> None:
             for jid in dropped:
                 request.service.registry.remove_pending(jid, node)
 
-        await records.change(
-            request.client,
-            node,
-            lambda _: record,
-            go_along,
-            set_topic=lambda: records.set_topic(session, node, old, new),
-        )
+        await records.change(request.client, node, lambda _: record, go_along, settings=new)
         await _end_unserved(request, node, unserved, sorted(dropped))
         items_max = new.options.max_items
         if items_max != old.options.max_items and session.allows("remove", node):

@@ -26,6 +26,7 @@ from plugins.xmpp.forms.payload import (
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import local_of
 from plugins.xmpp.requests import collections, records
+from plugins.xmpp.requests.records import Kept
 from plugins.xmpp.requests.request import AskingClient, Request, ServicePort, node_of
 from plugins.xmpp.wire.namespaces import (
     ANNOTATIONS,
@@ -164,16 +165,16 @@ async def _published(
 async def publish(request: Request) -> None:
     """Carry out `<publish/>`; answered once all of its items are on disk, or none is."""
     node, items = _read_publish(request.parent, request.action, ITEMS_MAX, request.service.site.limits)
-    options = request.parent.find(_OPTIONS)
+    options, new = request.parent.find(_OPTIONS), None
     if options is not None:
         values = submitted(options, PUBLISH_OPTIONS) or {}
         topic = request.client.session.topic(node)
         if topic is not None:
             _check_options(values, NodeSettings.of(topic))
         else:
-            _create_as(request, node, values)
-    if len(items) > 1:
-        await _publish_all(request, node, items)
+            new = _wanted(values)
+    if len(items) > 1 or new is not None:
+        await _publish_all(request, node, items, new)
         return
     [item] = items
 
@@ -184,11 +185,16 @@ async def publish(request: Request) -> None:
     await give(request, Publication(node, item), done)
 
 
-async def _publish_all(request: Request, node: str, items: list[Item]) -> None:
+async def _publish_all(request: Request, node: str, items: list[Item], new: NodeSettings | None) -> None:
+    """Publish several items, or those that make a node: together, or nothing of it comes true."""
     service, client = request.service, request.client
     topic, options = check_may_publish(request, node)
+    made = None
+    if new is not None:
+        made = _kept_of_new(new, client.jid)
+        topic, options = TopicInfo(node, made.mode, made.timeout_s, 0, 0, 0, 0, {}), new.options
     for item in items:
-        if not item.message.guarantee:
+        if not item.message.guarantee and len(items) > 1:
             raise StanzaError("bad-request", "modify", "items without a guarantee go one at a time")
         if not item.id:
             # one answer names them all
@@ -203,13 +209,19 @@ async def _publish_all(request: Request, node: str, items: list[Item]) -> None:
 
     if (replacing := _replacing(topic, options, items)) is not None:
         done = partial(_published, service, node, replacing, done)
+    if made is not None:
+        done = partial(_made, client.session, node, made, done)
     service.finishing.now()
     client.session.check_room(sum(message.size_bytes for message in messages))
-    client.request(_together, client.session, node, messages, done=done)
+    client.request(_together, client.session, node, messages, made, done=done)
 
 
-def _together(session: Session, node: str, messages: list[Message], *, request: Any) -> None:
+def _together(
+    session: Session, node: str, messages: list[Message], made: Kept | None, *, request: Any
+) -> None:
     with session.transaction(request):
+        if made is not None:
+            records.put(session, node, made, Kept())
         for message in messages:
             session.publish(node, message)
 
@@ -265,25 +277,40 @@ def _check_options(values: dict[str, str], settings: NodeSettings) -> None:
             raise _precondition_not_met(f"{field} is different")
 
 
-def _create_as(request: Request, node: str, values: dict[str, str]) -> None:
-    """A node that is made by its first item is what the publisher takes it to be. Source: XEP-0060 7.1.5."""
-    session = request.client.session
+def _wanted(values: dict[str, str]) -> NodeSettings | None:
+    """What a node is that its first item makes: what the publisher takes it to be. Source: XEP-0060 7.1.5.
+
+    None where that is what any would be. Raises StanzaError.
+    """
     try:
         settings = NodeSettings().changed(wanted_of_new(values))
     except StanzaError as error:
         raise _precondition_not_met(error.text) from None
     _check_options(values, settings)
-    if settings == NodeSettings():
-        return
-    if not session.allows("publish", node):
-        raise StanzaError("forbidden", "auth", f"{session.account} may not publish {node}")
-    check_may_publish(request, node)
-    request.service.check_room_for_node()
-    # not waited for: the item goes with them
-    session.set_delivery(node, settings.mode)
-    session.set_timeout(node, settings.timeout_s)
+    return None if settings == NodeSettings() else settings
+
+
+def _kept_of_new(settings: NodeSettings, creator: str) -> Kept:
+    text = None
     if settings.options != NodeOptions():
-        session.annotate(node, written(records.begun(settings.options, request.client.jid)))
+        text = written(records.begun(settings.options, creator))
+    return Kept(settings.mode, settings.timeout_s, text)
+
+
+async def _made(session: Session, node: str, made: Kept, done: Done, answer: Answer) -> None:
+    # a node that was made for what is refused goes again; whoever has to do with it meanwhile keeps it
+    if answer.error is not None and not _is_used(session, node):
+        records.put_back(session, node, Kept(), made)
+    await done(answer)
+
+
+def _is_used(session: Session, node: str) -> bool:
+    try:
+        subscribed = any(each.topic == node for each in session.subscriptions(node))
+    except Refusal:  # the session has ended: nobody can know
+        return True
+    topic = session.topic(node)
+    return subscribed or (topic is not None and topic.messages > 0)
 
 
 # -- messages -------------------------------------------------------------------------------------

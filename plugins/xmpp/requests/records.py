@@ -43,23 +43,21 @@ class Kept(NamedTuple):
         return cls(topic.delivery, topic.timeout_s, topic.annotations.get(FRONT_END))
 
 
+def put(session: Session, node: str, new: Kept, old: Kept) -> None:
+    """Keep something else with a node than what was kept with it. Raises Refusal."""
+    if new.mode != old.mode:
+        session.set_delivery(node, new.mode)
+    if new.timeout_s != old.timeout_s:
+        session.set_timeout(node, new.timeout_s)
+    if new.text != old.text:
+        session.annotate(node, new.text)
+
+
 def put_back(session: Session, node: str, before: Kept, after: Kept) -> None:
     """Undo a change that was refused once it had been made, unless another has come since."""
-    if Kept.now(session, node) != after:
-        return
-    with suppress(Refusal), session.transaction():
-        if (before.mode, before.timeout_s) != (after.mode, after.timeout_s):
-            session.set_delivery(node, before.mode)
-            session.set_timeout(node, before.timeout_s)
-        session.annotate(node, before.text)
-
-
-def set_topic(session: Session, node: str, old: NodeSettings | None, new: NodeSettings) -> None:
-    """Give a topic its settings, but for what else an owner has chosen: that is kept in the record."""
-    if old is None or new.mode != old.mode:
-        session.set_delivery(node, new.mode)
-    if new.timeout_s != (old.timeout_s if old is not None else None):
-        session.set_timeout(node, new.timeout_s)
+    if Kept.now(session, node) == after:
+        with suppress(Refusal), session.transaction():
+            put(session, node, before, after)
 
 
 async def change(
@@ -68,25 +66,25 @@ async def change(
     edit: Callable[[NodeRecord], NodeRecord],
     go_along: Callable[[], None] | None = None,
     *,
-    set_topic: Callable[[], None] | None = None,
+    settings: NodeSettings | None = None,
 ) -> NodeRecord:
     """Keep what `edit` makes of it. Raises StanzaError, Refusal: nothing has changed.
 
     Args:
         go_along: called once the session has taken what is to be kept, with nothing awaited in between; where
             it raises, the record is as it was.
-        set_topic: calls the session to set the topic, which comes true with the record, or neither does.
+        settings: of the topic, which change with the record, or neither does; None for those that it has.
     """
     session, reply = client.session, Reply()
     before = Kept.now(session, node)
     new = edit(read_record(before.text))
-    text = written(new)
+    after = before._replace(text=written(new))
+    if settings is not None:
+        after = Kept(settings.mode, settings.timeout_s, after.text)
 
     def keep(*, request: Any) -> None:
         with session.transaction(request):
-            if set_topic is not None:
-                set_topic()
-            session.annotate(node, text)
+            put(session, node, after, before)
 
     client.request(keep, done=reply.done)
     if go_along is not None:
@@ -96,7 +94,6 @@ async def change(
             with suppress(Refusal):  # there is no room on the disk for either
                 session.annotate(node, before.text)
             raise
-    after = Kept.now(session, node)
     try:
         await reply.wait()
     except Refusal:

@@ -245,6 +245,33 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="an item that is refused makes its node",
+        file="plugins/xmpp/requests/publishing.py",
+        old="            records.put(session, node, made, Kept())\n",
+        new="            pass\n    with session.transaction():\n        if made is not None:\n"
+        "            records.put(session, node, made, Kept())\n    with session.transaction(request):\n",
+        tests=(f"{_XMPP}/test_making_nodes.py::test_a_node_is_not_made_by_an_item_that_is_too_large",),
+    ),
+    Mutation(
+        name="an item that finds no room on the disk makes its node",
+        file="plugins/xmpp/requests/publishing.py",
+        old="    if answer.error is not None and not _is_used(session, node):",
+        new="    if False:",
+        tests=(
+            f"{_XMPP}/test_making_nodes.py::test_a_node_is_not_made_by_an_item_that_finds_no_room_on_the_disk",
+        ),
+    ),
+    Mutation(
+        name="a node goes, with what another has published to it, as the item that made it is refused",
+        file="plugins/xmpp/requests/publishing.py",
+        old=" and not _is_used(session, node):",
+        new=":",
+        tests=(
+            f"{_XMPP}/test_making_nodes.py"
+            "::test_a_node_to_which_another_has_published_stays_without_the_item_that_made_it",
+        ),
+    ),
+    Mutation(
         name="room is made for a hundred items alone",
         file="plugins/xmpp/requests/publishing.py",
         old="        if len(oldest) < ITEMS_MAX:",

@@ -1,12 +1,19 @@
 """Nodes that come to be: created, by their first item, by a subscription; XEP-0060 6.1.3.12, 7.1.5, 8.1."""
 
 import math
+import sqlite3
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
 import pytest
 
-from tests.support.xmpp import XmppClient, xmpp_site
+from daemon.accounts.changing import change_file
+from daemon.settings import Limits
+from routing.quotas import Quotas
+from routing.rights import Rights
+from tests.support.full_disk import no_file_beyond
+from tests.support.patience import until
+from tests.support.xmpp import COMPONENT_NAME, XmppClient, xmpp_site
 from tests.support.xmpp_pubsub import (
     INFO,
     NS,
@@ -23,12 +30,17 @@ from tests.support.xmpp_pubsub import (
     subscribe,
 )
 
+KEPT = {f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "true", "pubsub#title": "States"}
+
+
+def item_as(node: str, content: str = "<a xmlns='urn:a'/>", **wanted: str) -> str:
+    """An item for a node that is to be as wanted."""
+    item = f"<publish node='{node}'><item>{content}</item></publish>"
+    return pubsub(f"{item}<publish-options>{form('publish-options', **wanted)}</publish-options>")
+
 
 async def publish_as(who: XmppClient, node: str, **wanted: str) -> Element:
-    """An item for a node that is to be as wanted."""
-    item = f"<publish node='{node}'><item><a xmlns='urn:a'/></item></publish>"
-    options = f"<publish-options>{form('publish-options', **wanted)}</publish-options>"
-    return await who.iq("set", pubsub(item + options))
+    return await who.iq("set", item_as(node, **wanted))
 
 
 async def test_a_node_is_made_once(tmp_path: Path) -> None:
@@ -54,6 +66,71 @@ async def test_a_node_that_its_first_item_makes_is_as_the_publisher_wants_it(tmp
         assert error_of(answer) == ("cancel", "conflict")
         assert answer.find("c:error/pe:precondition-not-met", NS) is not None
         assert not {"eve.state", "other"} & set(site.broker._router._state.topics)
+
+
+def kept(directory: Path) -> list[str]:
+    """The topics of which the store has more than messages."""
+    with sqlite3.connect(directory / "smqpd.db") as store:
+        return [
+            name for (name,) in store.execute("SELECT name FROM topic UNION SELECT topic FROM annotation")
+        ]
+
+
+async def test_a_node_is_not_made_by_an_item_that_is_too_large(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, limits=Limits(message_bytes_max=1_000)) as (server, _, site):
+        answer = await ada(server).iq("set", item_as("state", f"<a xmlns='urn:a'>{'x' * 1_000}</a>", **KEPT))
+        assert error_of(answer) == ("modify", "not-acceptable")
+        assert site.topic_count == 0
+        assert (await publish_as(ada(server), "state", **KEPT)).get("type") == "result"
+
+
+async def test_a_node_is_not_made_by_who_may_not_publish_to_it(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        rights = Rights(administer=("#",))
+        change_file(site.broker.settings.site.accounts_file, lambda editor: editor.set_rights("bob", rights))
+        site.take_on()
+        worker = server.client("worker1@shakespeare.lit/x")
+        assert error_of(await publish_as(worker, "state", **KEPT)) == ("auth", "forbidden")
+        assert site.topic_count == 0
+
+
+async def test_a_node_is_not_made_by_an_item_for_which_its_account_has_no_room(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, quotas=Quotas(held_messages_max=1)) as (server, _, site):
+        await put(ada(server), "work", "all that may be held")
+        assert error_of(await publish_as(ada(server), "state", **KEPT)) == ("wait", "resource-constraint")
+        assert site.topic_count == 1
+
+
+async def test_a_node_is_not_made_by_an_item_that_finds_no_room_on_the_disk(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        await put(ada(server), "work", "before")
+        with no_file_beyond((tmp_path / "smqpd.db-wal").stat().st_size):
+            refused = await publish_as(ada(server), "state", **KEPT)
+            assert error_of(refused) == ("wait", "internal-server-error")
+            assert site.topic_count == 1
+        await until(lambda: site.broker.store_failed is None and not kept(tmp_path))
+        assert (await publish_as(ada(server), "state", **KEPT)).get("type") == "result"
+        assert kept(tmp_path) == ["state"]
+
+
+async def test_a_node_to_which_another_has_published_stays_without_the_item_that_made_it(
+    tmp_path: Path,
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client, other, title = ada(server), ada(server, "phone"), {"pubsub#title": "Work"}
+        await put(client, "work", "before")
+        header = f"<headers xmlns='{SMQP}'><header name='Guarantee'>NO</header></headers>"
+        unguaranteed = pubsub(f"<publish node='news'><item><a xmlns='urn:a'/>{header}</item></publish>")
+        stanzas = "".join(
+            f"<iq type='set' id='p' from='{who.jid}' to='{COMPONENT_NAME}'>{text}</iq>"
+            for who, text in ((client, item_as("news", **title)), (other, unguaranteed))
+        )
+        with no_file_beyond((tmp_path / "smqpd.db-wal").stat().st_size):
+            await server.to_component(stanzas)
+            assert (await client.answer("p")).get("type") == "error"
+            assert (await other.answer("p")).get("type") == "result"
+        answer = await client.iq("get", pubsub("<configure node='news'/>", "#owner"))
+        assert fields(next(answer.iter("{jabber:x:data}x")))["pubsub#title"] == "Work"
 
 
 async def test_a_queue_keeps_its_items_and_says_so(tmp_path: Path) -> None:
