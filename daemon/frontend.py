@@ -257,6 +257,13 @@ class Session(Protocol):
     def subscriptions(self, topic: str) -> list[SubscriptionInfo]:
         """Everyone's subscriptions to a topic. Raises Refusal (forbidden) without the right to administer."""
 
+    def end_subscription(self, subscription: SubscriptionInfo, request: Any = None) -> None:
+        """End anyone's subscription to a topic, one of `subscriptions`; who consumes from it is told.
+
+        Raises Refusal (bad-topic; not-subscribed, as it has ended; forbidden without the right to
+        administer).
+        """
+
     async def browse(
         self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False
     ) -> HeldPage:

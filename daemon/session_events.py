@@ -118,8 +118,8 @@ class Detached(msgspec.Struct):
     Attributes:
         topic: or the pattern, as it was subscribed to.
         reason: `replaced` where another session of the account and channel took it over, `removed`
-            where an operator, its long disuse or another session that shared it ended it, `forbidden` where
-            rights were withdrawn.
+            where an operator, who may administer the topic, its long disuse or another session that shared
+            it ended it, `forbidden` where rights were withdrawn.
     """
 
     topic: str

@@ -44,6 +44,7 @@ from routing.names import check_topic, make_address, owner_of
 from routing.options import ReturnOutcome
 from routing.patterns import check_wanted, is_pattern, subscription_takes
 from routing.rights import RIGHTS, Right
+from routing.subscription import Consumer
 
 
 class SessionOwner(Protocol):
@@ -393,6 +394,16 @@ class BrokerSession:
         """See `daemon.frontend.Session`."""
         self._check("administer", topic)
         return self._door.view.subscriptions(topic)
+
+    def end_subscription(self, subscription: SubscriptionInfo, request: Any = None) -> None:
+        """See `daemon.frontend.Session`."""
+        topic, account, channel = subscription.topic, subscription.account, subscription.channel
+        check_topic(topic)
+        self._check("administer", topic)
+        # as its own login would, but for who is answered
+        subscriber = Consumer(self.consumer.handle, account, channel)
+        self._door.unsubscribe(subscriber, topic, subscription.name, request)
+        self._note(f"ended the subscription of {account}:{channel} to {topic}")
 
     async def browse(
         self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False

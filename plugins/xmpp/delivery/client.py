@@ -13,7 +13,7 @@ import trio
 
 from daemon.frontend import Answer, Delivered, Detached, Ending, Retracted, Session, Site, Withdrawn
 from plugins.xmpp.delivery.attention import Attention, Availability, HeldItem
-from plugins.xmpp.delivery.calls import Done, Reply, SessionEnded
+from plugins.xmpp.delivery.calls import Done, SessionEnded
 from plugins.xmpp.delivery.collecting import Collecting, is_kept
 from plugins.xmpp.delivery.sending import WITHHELD, Sending, SendingPort
 from plugins.xmpp.forms import notifications
@@ -268,18 +268,6 @@ class Client(Sending):
             return
         self._service.registry.remove(subscription)
         await self.notify(notifications.unsubscribed(detached.topic, subscription.subscriber))
-
-    async def end(self, subscription: NodeSubscription) -> None:
-        """End a subscription for somebody else, and tell the subscriber. Raises Refusal.
-
-        One that has ended meanwhile, or that another has replaced, is passed over.
-        """
-        if not self._service.registry.knows(subscription):
-            return
-        reply = Reply()
-        self.drop(subscription, reply.done)
-        await reply.wait()
-        await self.notify(notifications.unsubscribed(subscription.node, subscription.subscriber))
 
     async def notify(self, event: Element) -> None:
         """Send an `<event/>` that nobody answers."""

@@ -18,6 +18,7 @@ from plugins.xmpp.forms.stanzas import MESSAGE, StanzaError
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import NodeSubscription, subid_of
 from plugins.xmpp.requests import beginning, records
+from plugins.xmpp.requests.ending import end_each
 from plugins.xmpp.requests.request import Request
 from plugins.xmpp.wire.namespaces import COMMANDS, PUBSUB
 from routing.names import check_topic
@@ -96,8 +97,7 @@ async def settle(request: Request, node: str, jid: str, *, allow: bool) -> None:
     ended = [] if allow else service.registry.of_subscriber(jid, node)
     if allow:
         await beginning.leave_out_history(service, subscription)
-    for each in ended:
-        await service.clients.of(each.jid).end(each)
+    await end_each(request, node, ended)
 
     def edit(record: NodeRecord) -> NodeRecord:
         if _waiting(record, node, jid) != waits:

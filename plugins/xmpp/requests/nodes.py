@@ -18,9 +18,9 @@ from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import NodeSubscription
 from plugins.xmpp.requests import publishing, records
+from plugins.xmpp.requests.ending import end_each
 from plugins.xmpp.requests.request import AskingClient, Request, ServicePort
 from plugins.xmpp.wire.namespaces import PUBSUB, PUBSUB_OWNER
-from routing.errors import Refusal
 
 
 async def create(request: Request) -> None:
@@ -98,10 +98,10 @@ async def configure(request: Request) -> None:
 
         await records.change(request.client, node, lambda _: record, go_along, settings=new)
         await _end_unserved(request, node, unserved, sorted(dropped))
+        await end_unlisted(request, node)
         items_max = new.options.max_items
         if items_max != old.options.max_items and session.allows("remove", node):
             await publishing.keep_newest(request.service, request.client, node, items_max)
-        await end_unlisted(request, node)
         if new.options.notify_config:
             event = notifications.configured(node, new.values() if new.options.deliver_payloads else None)
             await _tell(request.service, request.service.registry.of_node(node), event)
@@ -115,22 +115,8 @@ async def end_unlisted(request: Request, node: str) -> None:
     """
     access, kept = request.service.access, records.record(request.client.session, node)
     every = request.service.registry.of_node(node)
-    await end_each(request, [one for one in every if not access.may_receive(bare_of(one.jid), node, kept)])
-
-
-async def end_each(request: Request, subscriptions: list[NodeSubscription]) -> None:
-    """End these, and tell their subscribers; one that cannot be ended now keeps no other.
-
-    Raises StanzaError, Refusal: the first of those that could not be, after all.
-    """
-    refused: StanzaError | Refusal | None = None
-    for subscription in subscriptions:
-        try:
-            await request.service.clients.of(subscription.jid).end(subscription)
-        except (StanzaError, Refusal) as error:
-            refused = refused or error
-    if refused is not None:
-        raise refused
+    may_not = [one for one in every if not access.may_receive(bare_of(one.jid), node, kept)]
+    await end_each(request, node, may_not)
 
 
 def _unserved(old: NodeSettings, new: NodeSettings) -> Accepts | None:
@@ -148,7 +134,7 @@ async def _end_unserved(request: Request, node: str, unserved: Accepts | None, w
     for jid in waited:
         await request.service.notify(jid, notifications.unsubscribed(node, jid))
     every = request.service.registry.of_node(node)
-    await end_each(request, [one for one in every if one.accepts == unserved])
+    await end_each(request, node, [one for one in every if one.accepts == unserved])
 
 
 async def default_configuration(request: Request) -> None:

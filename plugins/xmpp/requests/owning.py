@@ -11,7 +11,8 @@ from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import bare_of, read_jid
 from plugins.xmpp.known.registry import read_subscription
 from plugins.xmpp.requests import authorizing, records
-from plugins.xmpp.requests.nodes import end_each, end_unlisted, known
+from plugins.xmpp.requests.ending import end_each
+from plugins.xmpp.requests.nodes import end_unlisted, known
 from plugins.xmpp.requests.request import Request
 from plugins.xmpp.requests.subscribing import ListedSubscription, by_subid, room_for_list
 from plugins.xmpp.wire.namespaces import PUBSUB, PUBSUB_OWNER
@@ -63,7 +64,7 @@ async def manage_subscriptions(request: Request) -> None:
         meant = [one for one in found if not one.leaving]
         named = [one for one in meant if subid in (None, one.subid)]
         if wanted == "none" and named:
-            await end_each(request, named)
+            await end_each(request, node, named)
         elif wanted != "subscribed" or not named:
             state = "subscribed" if meant else "pending" if jid in record.requests else "none"
             refused.append(Element(_SUBSCRIPTION, {"jid": jid, "subscription": state}))

@@ -26,7 +26,7 @@ from plugins.xmpp.forms.payload import (
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import local_of
 from plugins.xmpp.requests import collections, records
-from plugins.xmpp.requests.records import Kept
+from plugins.xmpp.requests.records import NodeState
 from plugins.xmpp.requests.request import AskingClient, Request, ServicePort, node_of
 from plugins.xmpp.wire.namespaces import (
     ANNOTATIONS,
@@ -217,11 +217,11 @@ async def _publish_all(request: Request, node: str, items: list[Item], new: Node
 
 
 def _together(
-    session: Session, node: str, messages: list[Message], made: Kept | None, *, request: Any
+    session: Session, node: str, messages: list[Message], made: NodeState | None, *, request: Any
 ) -> None:
     with session.transaction(request):
         if made is not None:
-            records.put(session, node, made, Kept())
+            records.put(session, node, made, NodeState())
         for message in messages:
             session.publish(node, message)
 
@@ -290,17 +290,17 @@ def _wanted(values: dict[str, str]) -> NodeSettings | None:
     return None if settings == NodeSettings() else settings
 
 
-def _kept_of_new(settings: NodeSettings, creator: str) -> Kept:
+def _kept_of_new(settings: NodeSettings, creator: str) -> NodeState:
     text = None
     if settings.options != NodeOptions():
         text = written(records.begun(settings.options, creator))
-    return Kept(settings.mode, settings.timeout_s, text)
+    return NodeState(settings.mode, settings.timeout_s, text)
 
 
-async def _made(session: Session, node: str, made: Kept, done: Done, answer: Answer) -> None:
+async def _made(session: Session, node: str, made: NodeState, done: Done, answer: Answer) -> None:
     # a node that was made for what is refused goes again; whoever has to do with it meanwhile keeps it
     if answer.error is not None and not _is_used(session, node):
-        records.put_back(session, node, Kept(), made)
+        records.put_back(session, node, NodeState(), made)
     await done(answer)
 
 

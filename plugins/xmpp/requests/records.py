@@ -27,7 +27,7 @@ def record(session: Session, node: str) -> NodeRecord:
     return read_record(session.annotation(node))
 
 
-class Kept(NamedTuple):
+class NodeState(NamedTuple):
     """All that is kept with a node, at one moment."""
 
     mode: DeliveryMode | None = None
@@ -35,7 +35,7 @@ class Kept(NamedTuple):
     text: str | None = None
 
     @classmethod
-    def now(cls, session: Session, node: str) -> "Kept":
+    def now(cls, session: Session, node: str) -> "NodeState":
         """As the session sees it."""
         topic = session.topic(node)
         if topic is None:
@@ -43,7 +43,7 @@ class Kept(NamedTuple):
         return cls(topic.delivery, topic.timeout_s, topic.annotations.get(FRONT_END))
 
 
-def put(session: Session, node: str, new: Kept, old: Kept) -> None:
+def put(session: Session, node: str, new: NodeState, old: NodeState) -> None:
     """Keep something else with a node than what was kept with it. Raises Refusal."""
     if new.mode != old.mode:
         session.set_delivery(node, new.mode)
@@ -53,9 +53,9 @@ def put(session: Session, node: str, new: Kept, old: Kept) -> None:
         session.annotate(node, new.text)
 
 
-def put_back(session: Session, node: str, before: Kept, after: Kept) -> None:
+def put_back(session: Session, node: str, before: NodeState, after: NodeState) -> None:
     """Undo a change that was refused once it had been made, unless another has come since."""
-    if Kept.now(session, node) == after:
+    if NodeState.now(session, node) == after:
         with suppress(Refusal), session.transaction():
             put(session, node, before, after)
 
@@ -76,11 +76,11 @@ async def change(
         settings: of the topic, which change with the record, or neither does; None for those that it has.
     """
     session, reply = client.session, Reply()
-    before = Kept.now(session, node)
+    before = NodeState.now(session, node)
     new = edit(read_record(before.text))
     after = before._replace(text=written(new))
     if settings is not None:
-        after = Kept(settings.mode, settings.timeout_s, after.text)
+        after = NodeState(settings.mode, settings.timeout_s, after.text)
 
     def keep(*, request: Any) -> None:
         with session.transaction(request):

@@ -85,9 +85,6 @@ class AskingClient(Protocol):
     def drop(self, subscription: NodeSubscription, done: Done | None = None) -> None:
         """Have the broker end a subscription, and forget it at once. Raises Refusal: it goes on."""
 
-    async def end(self, subscription: NodeSubscription) -> None:
-        """End a subscription, if it is there, for somebody else, and tell the subscriber. Raises Refusal."""
-
 
 class AskingClients(Protocol):
     """All that are logged in, and whoever else has an account; see `delivery.clients.Clients`."""

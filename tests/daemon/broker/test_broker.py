@@ -10,10 +10,12 @@ import trio.testing
 from trio.testing import MockClock
 
 from daemon import frontend
+from daemon.accounts.changing import change_file
 from daemon.broker.waking import RECORD_S
 from daemon.store.store import WAL_CHECKPOINT_BYTES
 from routing.errors import Refusal
 from routing.message import Message, Section
+from routing.rights import Rights
 from tests.support.broker import virtual_site
 
 
@@ -252,6 +254,39 @@ async def test_an_account_that_is_disabled_is_told_and_its_rights_end_its_subscr
         with pytest.raises(Refusal):
             site.login("ada")
         await eva.publish("news")
+
+
+async def test_an_administrator_ends_subscriptions_of_others_whoever_is_there(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        eva, bob = site.login("eva"), await site.login("bob").subscribe("news")
+        ada = await site.login("ada").subscribe("news", durable=True, name="away")
+        ada.session.close()
+        for each in eva.session.subscriptions("news"):
+            request = eva.request()
+            eva.session.end_subscription(each, request)
+            await eva.answer(request)
+        assert await bob.session.events() == [frontend.Detached("news", "", "removed")]
+        assert eva.session.subscriptions("news") == []
+        with pytest.raises(Refusal, match="no subscription"):
+            eva.session.end_subscription(each)
+    async with virtual_site(tmp_path) as site:
+        assert site.login("eva").session.subscriptions("news") == []
+
+
+async def test_who_may_not_administer_a_topic_ends_no_subscription_to_it(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        await site.login("bob").subscribe("news")
+        eva = site.login("eva")
+        [known] = eva.session.subscriptions("news")
+        rights = Rights(publish=("#",), subscribe=("#",), remove=("#",))
+        change_file(site.broker.settings.site.accounts_file, lambda editor: editor.set_rights("eva", rights))
+        site.broker.accounts.replace(site.broker.accounts.read())
+        with pytest.raises(Refusal, match="may not administer"):
+            eva.session.end_subscription(known)
 
 
 async def test_closing_twice_or_using_a_closed_session_harms_nothing(

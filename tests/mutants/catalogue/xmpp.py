@@ -247,9 +247,9 @@ MUTATIONS = [
     Mutation(
         name="an item that is refused makes its node",
         file="plugins/xmpp/requests/publishing.py",
-        old="            records.put(session, node, made, Kept())\n",
+        old="            records.put(session, node, made, NodeState())\n",
         new="            pass\n    with session.transaction():\n        if made is not None:\n"
-        "            records.put(session, node, made, Kept())\n    with session.transaction(request):\n",
+        "            records.put(session, node, made, NodeState())\n    with session.transaction(request):\n",
         tests=(f"{_XMPP}/test_making_nodes.py::test_a_node_is_not_made_by_an_item_that_is_too_large",),
     ),
     Mutation(

@@ -195,6 +195,31 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_subscribing_at_once.py::test_an_owner_with_too_much_to_ask_lets_nobody_in",),
     ),
     Mutation(
+        name="who is away stays subscribed though it may not receive any more",
+        file="plugins/xmpp/requests/ending.py",
+        old="            session.end_subscription(each)\n",
+        new="            pass\n",
+        tests=(f"{_XMPP}/test_access.py::test_who_is_away_and_finds_no_room_is_unsubscribed_all_the_same",),
+    ),
+    Mutation(
+        name="an ended subscription is answered for before that is on disk",
+        file="plugins/xmpp/requests/ending.py",
+        old="            await request.client.ask(session.commit, [])\n",
+        new="            pass\n",
+        tests=(
+            f"{_XMPP}/test_access.py::test_an_owner_is_told_that_a_subscription_has_ended_once_that_is_on_disk",
+        ),
+    ),
+    Mutation(
+        name="anybody ends the subscriptions of others",
+        file="daemon/broker/session.py",
+        old='        self._check("administer", topic)\n        # as its own login would',
+        new="        # as its own login would",
+        tests=(
+            "tests/daemon/broker/test_broker.py::test_who_may_not_administer_a_topic_ends_no_subscription_to_it",
+        ),
+    ),
+    Mutation(
         name="a node that could not be configured is so until the next start",
         file="plugins/xmpp/requests/records.py",
         old="        put_back(session, node, before, after)\n",

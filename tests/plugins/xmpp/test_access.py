@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from daemon.settings import Limits
+from tests.support.full_disk import no_file_beyond
 from tests.support.patience import until
-from tests.support.xmpp import XmppClient, xmpp_site
+from tests.support.xmpp import COMPONENT_NAME, XmppClient, xmpp_site
 from tests.support.xmpp_collections import READERS, reader, with_options
 from tests.support.xmpp_pubsub import (
     ADA,
@@ -99,8 +101,8 @@ async def test_whoever_is_on_the_list_no_longer_is_told_so(tmp_path: Path) -> No
         assert not service.registry.of_node(NODE)
 
 
-async def test_who_cannot_be_ended_now_keeps_no_other_on_a_node(tmp_path: Path) -> None:
-    async with xmpp_site(tmp_path, rules=READERS, clients_max=4) as (server, service, _):
+async def test_who_is_away_and_finds_no_room_is_unsubscribed_all_the_same(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path, rules=READERS, clients_max=4) as (server, service, site):
         owner, one, other, third = ada(server), *(reader(server, number) for number in (1, 2, 3))
         await create(owner, NODE, **PLAIN)
         for each in (one, other):
@@ -108,14 +110,53 @@ async def test_who_cannot_be_ended_now_keeps_no_other_on_a_node(tmp_path: Path) 
         service.clients[one.jid].session.close()
         await until(lambda: one.jid not in service.clients)
         await third.iq("get", pubsub("<subscriptions/>"))
-        whitelist = {"pubsub#access_model": "whitelist"}
-        assert error_of(await configure(owner, NODE, **whitelist)) == ("wait", "resource-constraint")
-        assert within(await other.receive(), "e:event/e:subscription").get("subscription") == "none"
-        assert [each.jid for each in service.registry.of_node(NODE)] == [one.jid]
-        service.clients[third.jid].session.close()
-        await until(lambda: third.jid not in service.clients)
-        assert (await configure(owner, NODE, **whitelist)).get("type") == "result"
+        answer = await configure(owner, NODE, **{"pubsub#access_model": "whitelist"})
+        assert answer.get("type") == "result"
+        for each in (one, other):
+            assert within(await each.receive(), "e:event/e:subscription").get("subscription") == "none"
         assert not service.registry.of_node(NODE)
+        assert site.durable_subscriptions("xmpp/") == []
+        await put(owner, NODE, "item")
+        assert one.quiet()
+    async with xmpp_site(tmp_path, rules=READERS) as (server, _, _):
+        assert await states(reader(server)) == []
+
+
+async def test_a_subscriber_that_has_too_much_to_ask_is_unsubscribed_all_the_same(tmp_path: Path) -> None:
+    limits = Limits(unanswered_per_session_max=1)
+    async with xmpp_site(tmp_path, limits=limits) as (server, _, site):
+        owner, worker = ada(server), server.client("worker1@shakespeare.lit/desk")
+        await create(owner, NODE, **PLAIN)
+        await worker.iq("set", subscribe(worker.jid, None, NODE))
+        busy = pubsub("<publish node='other'><item id='i'/></publish>")
+        listed = f"<subscription jid='{worker.jid}' subscription='none'/>"
+        ends = pubsub(f"<subscriptions node='{NODE}'>{listed}</subscriptions>", "#owner")
+        await server.to_component(
+            "".join(
+                f"<iq type='set' id='r' from='{who.jid}' to='{COMPONENT_NAME}'>{text}</iq>"
+                for who, text in ((worker, busy), (owner, ends))
+            )
+        )
+        assert (await owner.answer("r")).get("type") == "result"
+        assert site.durable_subscriptions("xmpp/") == []
+        assert (await worker.answer("r")).get("type") == "result"
+        assert within(await worker.receive(), "e:event/e:subscription").get("subscription") == "none"
+        await put(owner, NODE, "item")
+        assert worker.quiet()
+
+
+async def test_an_owner_is_told_that_a_subscription_has_ended_once_that_is_on_disk(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        owner, worker = ada(server), server.client("worker1@shakespeare.lit/desk")
+        await create(owner, NODE, **PLAIN)
+        await worker.iq("set", subscribe(worker.jid, None, NODE))
+        listed = f"<subscription jid='{worker.jid}' subscription='none'/>"
+        ends = pubsub(f"<subscriptions node='{NODE}'>{listed}</subscriptions>", "#owner")
+        with no_file_beyond((tmp_path / "smqpd.db-wal").stat().st_size):
+            await owner.send(f"<iq type='set' id='r'>{ends}</iq>")
+            await until(lambda: site.broker.store_failed is not None)
+            assert owner.quiet()
+        assert (await owner.answer("r")).get("type") == "result"
 
 
 async def test_an_affiliation_is_never_more_than_the_rights_of_the_account(tmp_path: Path) -> None:
