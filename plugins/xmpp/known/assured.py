@@ -85,16 +85,30 @@ class Assured:
         return self._senders.get(jid, {}).get(msg_id)
 
     def hold(self, jid: str, msg_id: str, holding: AssuredMessage) -> None:
-        """Begin to hold. Raises StanzaError(resource-constraint); nothing is held then."""
-        limits, source = self._limits, self._sources.get(bare_of(jid)) or _Amount()
-        if not source.has_room(holding.size, limits.messages_max, limits.bytes_max):
-            raise StanzaError("resource-constraint", "wait", "too much of yours waits for <deliver/>")
-        if not self._all.has_room(holding.size, limits.messages_total_max, limits.bytes_total_max):
-            raise StanzaError("resource-constraint", "wait", "too much waits for <deliver/>")
+        """Begin to hold, in the place of what was held under the id.
+
+        Raises StanzaError(resource-constraint): all is as it was.
+        """
+        replaced = self.find(jid, msg_id)
+        self.forget(jid, msg_id)
+        try:
+            self._check_room(jid, holding.size)
+        except StanzaError:
+            if replaced is not None:
+                self.remember(jid, msg_id, replaced)
+            raise
         self.remember(jid, msg_id, holding)
 
+    def _check_room(self, jid: str, size: int) -> None:
+        limits, source = self._limits, self._sources.get(bare_of(jid)) or _Amount()
+        if not source.has_room(size, limits.messages_max, limits.bytes_max):
+            raise StanzaError("resource-constraint", "wait", "too much of yours waits for <deliver/>")
+        if not self._all.has_room(size, limits.messages_total_max, limits.bytes_total_max):
+            raise StanzaError("resource-constraint", "wait", "too much waits for <deliver/>")
+
     def remember(self, jid: str, msg_id: str, holding: AssuredMessage) -> None:
-        """Hold what is on disk already, whatever the limits are by now."""
+        """Hold what is on disk already, whatever the limits are by now; of two under one id the last."""
+        self.forget(jid, msg_id)
         self._senders.setdefault(jid, {})[msg_id] = holding
         for amount in (self._sources.setdefault(bare_of(jid), _Amount()), self._all):
             amount.add(1, holding.size)

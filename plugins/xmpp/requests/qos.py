@@ -10,6 +10,7 @@ disk can come in between.
 """
 
 import sys
+from contextlib import suppress
 from functools import partial
 from typing import Final
 from xml.etree.ElementTree import Element
@@ -146,14 +147,13 @@ async def assured(request: Request) -> None:
     msg_id, jid = _msg_id(request.action), request.client.jid
     await _remember(request)
     known = request.service.assured.find(jid, msg_id)
-    if known is not None:
+    if known is not None and known.message is not _UNREADABLE:
         if known.state == "storing":
             known.waiting.append(request.stanza)
-        elif known.message is _UNREADABLE:
-            raise _unreadable()
         else:
             await request.service.answer(_received(request.stanza, msg_id))
         return
+    # what cannot be read any more is replaced: its sender has it still
     embedded, to = _embedded(request.action), request.stanza.get("to", "")
     _assured_publication(request, to, embedded)
     body = serialize(embedded, "").encode()
@@ -167,10 +167,10 @@ async def assured(request: Request) -> None:
     message = Message(timeout_s=HELD_S, sections=(Section("application/xml", body),), others=headers)
     try:
         _count(request)
-        stored = partial(_stored, request, msg_id, holding)
+        stored = partial(_stored, request, msg_id, holding, known)
         request.client.request(request.client.session.publish, _topic(request), message, done=stored)
     except (Refusal, StanzaError):
-        _forget(request, msg_id)
+        _forget(request, msg_id, known)
         raise
 
 
@@ -185,19 +185,27 @@ def _count(request: Request) -> None:
         raise StanzaError("resource-constraint", "wait", refusal.text, refusal=refusal) from None
 
 
-def _forget(request: Request, msg_id: str) -> None:
+def _forget(request: Request, msg_id: str, before: AssuredMessage | None = None) -> None:
+    """Hold no more under an id, or what was held `before`."""
     request.service.assured.forget(request.client.jid, msg_id)
+    if before is not None:
+        request.service.assured.remember(request.client.jid, msg_id, before)
     _count(request)
 
 
-async def _stored(request: Request, msg_id: str, holding: AssuredMessage, answer: Answer) -> None:
+async def _stored(
+    request: Request, msg_id: str, holding: AssuredMessage, before: AssuredMessage | None, answer: Answer
+) -> None:
     waiting, holding.waiting = holding.waiting, []
     if answer.error is not None:
-        _forget(request, msg_id)
+        _forget(request, msg_id, before)
         for iq in waiting:
             await request.service.fail(iq, from_refusal(answer.error))
         return
     holding.state, holding.smuid = "held", answer.smuid
+    if before is not None:
+        with suppress(Refusal):  # the session has just ended: it goes at the end of its time
+            request.client.session.remove(_topic(request), before.smuid)
     for iq in waiting:
         await request.service.answering(iq, request.service.answer(_received(iq, msg_id)))
 
@@ -207,7 +215,8 @@ def _received(iq: Element, msg_id: str) -> Element:
 
 
 def _unreadable() -> StanzaError:
-    return StanzaError("internal-server-error", "cancel", "what was held cannot be read any more")
+    text = "what was held cannot be read any more: it is to be sent again"
+    return StanzaError("internal-server-error", "cancel", text)
 
 
 async def deliver(request: Request) -> None:

@@ -245,6 +245,42 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="an assured message that is damaged is never replaced",
+        file="plugins/xmpp/requests/qos.py",
+        old="    if known is not None and known.message is not _UNREADABLE:",
+        new="    if known is not None:",
+        tests=(
+            f"{_XMPP}/test_qos.py::test_what_cannot_be_read_back_is_replaced_when_its_sender_sends_it_again",
+        ),
+    ),
+    Mutation(
+        name="what replaces a damaged assured message leaves it where it was",
+        file="plugins/xmpp/requests/qos.py",
+        old="            request.client.session.remove(_topic(request), before.smuid)\n",
+        new="            pass\n",
+        tests=(
+            f"{_XMPP}/test_qos.py::test_what_cannot_be_read_back_is_replaced_when_its_sender_sends_it_again",
+        ),
+    ),
+    Mutation(
+        name="a damaged assured message passes for delivered once a copy of it found no room",
+        file="plugins/xmpp/known/assured.py",
+        old="            if replaced is not None:",
+        new="            if False:",
+        tests=(
+            f"{_XMPP}/test_qos.py::test_what_cannot_be_read_back_and_finds_no_room_is_still_to_be_sent_again",
+        ),
+    ),
+    Mutation(
+        name="a damaged assured message passes for delivered once a copy of it could not be stored",
+        file="plugins/xmpp/requests/qos.py",
+        old="        _forget(request, msg_id, before)\n",
+        new="        _forget(request, msg_id)\n",
+        tests=(
+            f"{_XMPP}/test_qos.py::test_what_cannot_be_read_back_and_is_not_stored_again_is_still_to_be_sent_again",
+        ),
+    ),
+    Mutation(
         name="an item that is refused makes its node",
         file="plugins/xmpp/requests/publishing.py",
         old="            records.put(session, node, made, NodeState())\n",

@@ -153,21 +153,69 @@ async def test_what_is_longer_on_the_disk_than_it_came_outlives_the_daemon(tmp_p
         assert delivered.stored.message.sections[0].body.count(b"&gt;") == 9_000
 
 
-async def test_what_cannot_be_read_back_is_answered_neither_as_held_nor_as_delivered(
+async def hold_with_damage(server: XmppServer, site: BrokerSite) -> None:
+    """Hold 1 and 2, the latter in a form that cannot be read when it is looked at again."""
+    await entrance(server).iq("set", assured("1"), to=COUNTER)
+    [topic] = [name for name in site.broker._router._state.topics if "held." in name]
+    session = site.open_session(Identity(account="ada"), "counter", protocol="test", remote="")
+    damaged = Section("application/xml", b"<message")
+    session.publish(topic, Message(sections=(damaged,), others=(("Xmpp-Msgid", "2"),)), "2")
+    await session.events()
+
+
+async def test_what_cannot_be_read_back_is_not_answered_as_delivered(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        await hold_with_damage(server, site)
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client = entrance(server)
+        refused = await client.iq("set", deliver("2"), to=COUNTER)
+        assert error_of(refused) == ("cancel", "internal-server-error")
+        assert (await client.iq("set", deliver("1"), to=COUNTER)).get("type") == "result"
+
+
+async def test_what_cannot_be_read_back_is_replaced_when_its_sender_sends_it_again(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        await hold_with_damage(server, site)
+    async with xmpp_site(tmp_path, assured_messages_max=2) as (server, _, _):
+        for _ in range(2):
+            received = await entrance(server).iq("set", assured("2"), to=COUNTER)
+            assert received.find(f"{{{QOS}}}received") is not None
+    async with xmpp_site(tmp_path) as (server, _, site):
+        session, client = listener(site), entrance(server)
+        for msg_id in ("1", "2", "2"):
+            assert (await client.iq("set", deliver(msg_id), to=COUNTER)).get("type") == "result"
+        assert [each.stored.message.sections[0].body for each in await deliveries(session, 2)] == [
+            CAR.encode()
+        ] * 2
+        assert site.broker.held == 2
+
+
+async def test_what_cannot_be_read_back_and_finds_no_room_is_still_to_be_sent_again(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        await hold_with_damage(server, site)
+    async with xmpp_site(tmp_path, assured_messages_max=1) as (server, _, _):
+        client = entrance(server)
+        assert error_of(await client.iq("set", assured("2"), to=COUNTER)) == ("wait", "resource-constraint")
+        refused = await client.iq("set", deliver("2"), to=COUNTER)
+        assert error_of(refused) == ("cancel", "internal-server-error")
+        assert (await client.iq("set", deliver("1"), to=COUNTER)).get("type") == "result"
+        assert (await client.iq("set", assured("2"), to=COUNTER)).get("type") == "result"
+        assert (await client.iq("set", deliver("2"), to=COUNTER)).get("type") == "result"
+
+
+async def test_what_cannot_be_read_back_and_is_not_stored_again_is_still_to_be_sent_again(
     tmp_path: Path,
 ) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
-        await entrance(server).iq("set", assured("1"), to=COUNTER)
-        [topic] = [name for name in site.broker._router._state.topics if "held." in name]
-        session = site.open_session(Identity(account="ada"), "counter", protocol="test", remote="")
-        damaged = Section("application/xml", b"<message")
-        session.publish(topic, Message(sections=(damaged,), others=(("Xmpp-Msgid", "2"),)))
-    async with xmpp_site(tmp_path) as (server, _, _):
+        await hold_with_damage(server, site)
+    async with xmpp_site(tmp_path) as (server, _, site):
         client = entrance(server)
-        for again in (assured("2"), deliver("2")):
-            refused = await client.iq("set", again, to=COUNTER)
-            assert error_of(refused) == ("cancel", "internal-server-error")
-        assert (await client.iq("set", deliver("1"), to=COUNTER)).get("type") == "result"
+        await client.iq("set", deliver("2"), to=COUNTER)
+        with no_file_beyond((tmp_path / "smqpd.db-wal").stat().st_size):
+            refused = await client.iq("set", assured("2"), to=COUNTER)
+            assert error_of(refused) == ("wait", "internal-server-error")
+        refused = await client.iq("set", deliver("2"), to=COUNTER)
+        assert error_of(refused) == ("cancel", "internal-server-error")
 
 
 async def test_what_is_delivered_while_the_disk_is_full_is_published_once_it_is_not(tmp_path: Path) -> None:
