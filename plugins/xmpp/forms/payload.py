@@ -46,7 +46,7 @@ _UTF_8_BYTES_MAX: Final = 4
 FRAGMENT_LIMITS: Final = ParserLimits(stanza_bytes_max=2**20, depth_max=40)
 """For content to be sent as XML; what is beyond them is sent as bytes."""
 
-_SAID_ELSEWHERE: Final = rf"{ITEM_ID}|{PUBLISHER}|(?i:Collection|SubID)"
+_SAID_ELSEWHERE: Final = rf"{PUBLISHER}|(?i:Collection|SubID)"
 """Headers of what an item says without them, and of what the service alone says. Source: XEP-0060 16.5."""
 _IS_SAID: Final = re.compile(f"(?:{_SAID_ELSEWHERE}): ").match
 _IS_SAID_WITH_CREATED: Final = re.compile(f"(?:{_SAID_ELSEWHERE}|Created): ").match
@@ -229,11 +229,13 @@ def item_text(message: Message, namespace: str, publisher: str = "") -> str:
 def headers_text(message: Message, attributes: str = "", *, created: bool = False) -> str:
     """The message's headers, to stand outside the item; "" for none.
 
-    With Created only where nothing else says that. Raises UnsendableError. Source: XEP-0131, XEP-0060 12.16.
+    Without what is the item's id, and with Created only where nothing else says that. Raises UnsendableError.
+    Source: XEP-0131, XEP-0060 12.16.
     """
     headers, is_said = "", _IS_SAID if created else _IS_SAID_WITH_CREATED
+    id_line = f"{ITEM_ID}: {item_id(message)}"
     for line in write_headers(message):
-        if not is_said(line):
+        if line != id_line and not is_said(line):
             # at once: what is good for an attribute is good for a text
             name, _, value = escape_attribute(line).partition(": ")
             headers += f"<header name='{name}'>{value}</header>"

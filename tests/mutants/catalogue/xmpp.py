@@ -281,6 +281,13 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="an Item-Id that is not the item's id is told to nobody",
+        file="plugins/xmpp/forms/payload.py",
+        old="        if line != id_line and not is_said(line):",
+        new='        if not (line.startswith("Item-Id: ") or is_said(line)):',
+        tests=(f"{_XMPP}/test_content.py::test_an_item_id_that_is_not_the_items_id_stays_a_header",),
+    ),
+    Mutation(
         name="an item that is refused makes its node",
         file="plugins/xmpp/requests/publishing.py",
         old="            records.put(session, node, made, NodeState())\n",

@@ -269,6 +269,32 @@ async def test_an_item_whose_id_xmpp_would_refuse_goes_by_its_smuid(
         session.close()
 
 
+@pytest.mark.parametrize(
+    ("ids", "stay"),
+    [
+        (["one"], []),
+        (["x" * 256], ["x" * 256]),
+        ([""], [None]),
+        (["", "one", "two", "one"], [None, "two"]),
+    ],
+)
+async def test_an_item_id_that_is_not_the_items_id_stays_a_header(
+    tmp_path: Path, ids: list[str], stay: list[str | None]
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        await create(client, "news", **{f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"})
+        await client.iq("set", subscribe(client.jid, None, "news"))
+        session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
+        others = tuple(("Item-Id", id) for id in ids)
+        session.publish("news", Message(delivery="ALL", timeout_s=INFINITE, others=others))
+        shown = [await client.receive(), await client.iq("get", pubsub("<items node='news'/>"))]
+        for stanza in shown:
+            headers = stanza.iter("{http://jabber.org/protocol/shim}header")
+            assert [each.text for each in headers if each.get("name") == "Item-Id"] == stay
+        session.close()
+
+
 async def test_that_an_item_is_retracted_whose_id_xml_cannot_hold_is_told_to_nobody(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, service, site):
         client = ada(server)
