@@ -22,7 +22,9 @@ from plugins.xmpp.known.identities import bare_of
 MSG_ID_CHARACTERS_MAX: Final = 1_000
 
 ELEMENT_BYTES: Final = 120
-"""Memory that an element takes besides its text, about."""
+"""Memory that an element, or an attribute, takes besides its text, about."""
+
+_CHARACTER_BYTES_MAX: Final = 4
 
 
 class AssuredLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +57,12 @@ class AssuredMessage(msgspec.Struct):
     memory: int = 0
 
     def __post_init__(self) -> None:
-        self.memory = self.size + ELEMENT_BYTES * sum(1 for _ in self.message.iter())
+        things, names = 0, set[str]()
+        for element in self.message.iter():
+            things += 1 + len(element.attrib)
+            names |= {element.tag, *element.attrib}  # with their namespaces
+        characters = sum(map(len, names))
+        self.memory = self.size + ELEMENT_BYTES * things + _CHARACTER_BYTES_MAX * characters
 
 
 class _Amount:

@@ -34,7 +34,7 @@ _MSG_ID: Final = "Xmpp-Msgid"
 _TO: Final = "Xmpp-To"
 _PAGE: Final = 200
 
-_STORED: Final = ParserLimits(stanza_bytes_max=sys.maxsize)
+_STORED: Final = ParserLimits(stanza_bytes_max=sys.maxsize, tag_bytes_max=sys.maxsize)
 """What has been let in is read back, though it was shorter on its way: there `>` need not be escaped."""
 
 _UNREADABLE: Final = Element("unreadable")

@@ -40,6 +40,12 @@ PARSER_BYTES_MAX: Final = 2**20
 NAMESPACE_CHARACTERS_MAX: Final = 256
 """Each name that takes it has it once more, in as little as four bytes of a stanza."""
 
+NAMES_CHARACTERS_MAX: Final = 2**18
+"""Of all different names in one stanza, each with its namespace, which may be 200 times what it has."""
+
+NAMES_KEPT: Final = 2**16
+"""Characters of names that stay known from one stanza to the next."""
+
 _SEPARATOR: Final = "\x01"
 """Between namespace and name. Expat refuses namespaces that hold it, and no document can hold this one."""
 
@@ -69,14 +75,16 @@ class ParserLimits(msgspec.Struct, frozen=True, kw_only=True):
         stanza_bytes_max: from its `<` to its last `>`.
         depth_max: of nested elements, the stanza itself being the first. XEPs come near 10.
         attributes_max: of one element.
-        elements_max: of one stanza: each takes some 120 bytes of memory beside its name, and four of the
-            stanza's.
+        elements_max: of one stanza, and attributes: each takes some 120 bytes of memory beside its name, and
+            as little as four of the stanza's.
+        tag_bytes_max: of one tag, about: what is read of it is a multiple, before its attributes are counted.
     """
 
     stanza_bytes_max: int
     depth_max: int = 64
     attributes_max: int = 64
     elements_max: int = 50_000
+    tag_bytes_max: int = 2**17
 
 
 class StreamBroken(Exception):
@@ -158,6 +166,7 @@ class StreamParser:
         self._fed = self._stanza_from = len(before)
         self._begun.clear()
         self._names: dict[str, str] = {}
+        self._names_characters = 0
         parser.StartNamespaceDeclHandler = self._declares
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
@@ -201,7 +210,18 @@ class StreamParser:
         del self._begun[: len(self._begun) - (self._fed - self._parser.CurrentByteIndex)]
         if self._fed - self._stanza_from > self._limits.stanza_bytes_max:
             self._check_size()
+        if self._namespaces and len(self._begun) > self._limits.tag_bytes_max and self._header:
+            return self._pass_over_tag()
         return b""
+
+    def _pass_over_tag(self) -> bytes:
+        """Have a long tag be read by a parser that does not put a namespace before each name in it."""
+        text, unread = f"a tag of over {self._limits.tag_bytes_max} bytes", bytes(self._begun)
+        if not self._passes_over:
+            raise StreamBroken("policy-violation", text)
+        self._pass_over(text)
+        self._begin()
+        return unread
 
     def _check_size(self) -> None:
         most = self._limits.stanza_bytes_max
@@ -222,8 +242,10 @@ class StreamParser:
             # namespace, name and prefix; or the name alone
             namespace, _, name = expat_name.partition(_SEPARATOR)
             name = f"{{{namespace}}}{name.partition(_SEPARATOR)[0]}" if name else namespace
-            if len(self._names) < 1000 and len(expat_name) < NAMESPACE_CHARACTERS_MAX + 200:
-                self._names[expat_name] = name
+            self._names[expat_name] = name
+            self._names_characters += len(name)
+            if self._names_characters > NAMES_CHARACTERS_MAX:
+                self._pass_over(f"names of over {NAMES_CHARACTERS_MAX} characters in all")
         return name
 
     def _name_of_stanza(self, name: str) -> str:
@@ -246,7 +268,7 @@ class StreamParser:
         if depth == 1:
             self._check_parser()
         if depth > 1:
-            self._elements += 1
+            self._elements += 1 + len(attributes)
             if (
                 self._too_much
                 or depth > limits.depth_max
@@ -255,12 +277,16 @@ class StreamParser:
             ):
                 self._start_too_much(expat_name, attributes)
                 return
+        if depth == 1 and len(attributes) > limits.attributes_max:
+            self._pass_over(f"an element with over {limits.attributes_max} attributes")
+            attributes = _of_head(attributes)
         if attributes and _SEPARATOR in "".join(attributes):
             attributes = {self._names.get(key) or self._name(key): each for key, each in attributes.items()}
         tag = self._names.get(expat_name) or self._name(expat_name)
         self._open.append(expat_name)
         if depth > 1:
-            self._builder.start(tag, attributes)
+            if not self._too_much:  # as of the names that were new in this tag
+                self._builder.start(tag, attributes)
             return
         self._stanza_from = self._parser.CurrentByteIndex
         if depth == 0:
@@ -271,9 +297,7 @@ class StreamParser:
         self._elements = 0
         self._stanza = (tag, attributes)
         self._builder = TreeBuilder()
-        if len(attributes) > limits.attributes_max:
-            self._pass_over(f"an element with over {limits.attributes_max} attributes")
-        else:
+        if not self._too_much:
             self._builder.start(tag, attributes)
 
     def _check_parser(self) -> None:
@@ -284,6 +308,9 @@ class StreamParser:
         has_read_much = self._parser.CurrentByteIndex - len(self._header) > PARSER_BYTES_MAX
         if not self._namespaces or (self._header and has_read_much):
             raise _NewParser(self._unread())
+        if self._names_characters > NAMES_KEPT:
+            self._names.clear()
+            self._names_characters = 0
 
     def _unread(self) -> bytes:
         """From the tag that is being looked at on; b"" where an expat was built that does not tell."""
@@ -298,7 +325,7 @@ class StreamParser:
         elif len(self._open) > limits.depth_max:
             self._pass_over(f"elements nested over {limits.depth_max} deep")
         elif self._elements > limits.elements_max:
-            self._pass_over(f"over {limits.elements_max} elements")
+            self._pass_over(f"over {limits.elements_max} elements and attributes")
         self._open.append(expat_name)
 
     def _end(self, expat_name: str) -> None:
@@ -314,8 +341,7 @@ class StreamParser:
                 self._pass_over(f"a stanza of over {self._limits.stanza_bytes_max} bytes")
             if self._too_much:
                 tag, attributes = self._stanza
-                head = Element(tag, {key: attributes[key] for key in _HEAD if key in attributes})
-                self._events.append(StanzaTooMuch(head, self._too_much))
+                self._events.append(StanzaTooMuch(Element(tag, _of_head(attributes)), self._too_much))
                 self._too_much = ""
             else:
                 self._events.append(self._builder.close())
@@ -338,6 +364,11 @@ class StreamParser:
 
     def _comment(self, _: str) -> None:
         raise StreamBroken("restricted-xml", "a comment")
+
+
+def _of_head(attributes: dict[str, str]) -> dict[str, str]:
+    """What is kept of the attributes of a stanza that is passed over."""
+    return {key: attributes[key] for key in _HEAD if key in attributes}
 
 
 def _written(expat_name: str) -> str:

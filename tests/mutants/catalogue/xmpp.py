@@ -288,6 +288,43 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_content.py::test_an_item_id_that_is_not_the_items_id_stays_a_header",),
     ),
     Mutation(
+        name="a stanza has any number of names in a long namespace",
+        file="plugins/xmpp/wire/parser.py",
+        old="            if self._names_characters > NAMES_CHARACTERS_MAX:",
+        new="            if False:",
+        tests=(
+            f"{_XMPP}/wire/test_parser.py"
+            "::test_what_would_take_many_times_its_bytes_is_passed_over_and_alone_is_refused",
+        ),
+    ),
+    Mutation(
+        name="a tag has any number of attributes in a long namespace",
+        file="plugins/xmpp/wire/parser.py",
+        old="        if self._namespaces and len(self._begun) > self._limits.tag_bytes_max and self._header:",
+        new="        if False:",
+        tests=(
+            f"{_XMPP}/wire/test_parser.py"
+            "::test_what_would_take_many_times_its_bytes_is_passed_over_and_alone_is_refused",
+        ),
+    ),
+    Mutation(
+        name="names that stay known count for every stanza",
+        file="plugins/xmpp/wire/parser.py",
+        old="        if self._names_characters > NAMES_KEPT:",
+        new="        if False:",
+        tests=(
+            f"{_XMPP}/wire/test_parser.py"
+            "::test_a_name_counts_once_however_often_it_comes_and_what_came_before_does_not",
+        ),
+    ),
+    Mutation(
+        name="an assured message counts as little as its text, whatever names are in it",
+        file="plugins/xmpp/known/assured.py",
+        old=" + _CHARACTER_BYTES_MAX * characters\n",
+        new="\n",
+        tests=(f"{_XMPP}/test_qos.py::test_what_is_held_counts_in_the_memory_that_all_front_ends_share",),
+    ),
+    Mutation(
         name="an item that is refused makes its node",
         file="plugins/xmpp/requests/publishing.py",
         old="            records.put(session, node, made, NodeState())\n",

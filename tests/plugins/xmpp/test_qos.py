@@ -344,9 +344,17 @@ async def test_too_much_that_waits_is_refused_until_some_is_delivered(
         assert (await client.iq("set", assured("3"), to=COUNTER)).get("type") == "result"
 
 
-async def test_what_is_held_counts_in_the_memory_that_all_front_ends_share(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "many",
+    [
+        "<log xmlns='urn:xmpp:eventlog'>" + "<a/>" * 30 + "</log>",
+        "<log xmlns='urn:xmpp:eventlog' " + " ".join(f"a{number}=''" for number in range(30)) + "/>",
+        f"<log xmlns='{'u' * 225}'><a/><b/><c/></log>",
+    ],
+    ids=["elements", "attributes", "names"],
+)
+async def test_what_is_held_counts_in_the_memory_that_all_front_ends_share(tmp_path: Path, many: str) -> None:
     limits = Limits(message_bytes_max=10_000, unfinished_bytes_max=20_000)
-    many = "<log xmlns='urn:xmpp:eventlog'>" + "<a/>" * 30 + "</log>"
     async with xmpp_site(tmp_path, limits=limits) as (server, _, site):
         client, budget = entrance(server), site.broker.unfinished
         held = []

@@ -1,5 +1,6 @@
 """What the stream parser makes of bytes, whole, one at a time, and hostile."""
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -88,6 +89,7 @@ def test_what_xmpp_forbids_and_what_is_too_much_ends_the_stream(data: bytes, con
         (b"x" * 1_000_000, "bytes"),
         (b"<b/>" * 1_001, "over 1000 elements"),
         (b"<b/>" * 5_000, "over 1000 elements"),
+        (b"<b c='' d=''/>" * 400, "over 1000 elements and attributes"),
         (b"<b c='" + b"x" * 20_000 + b"'/>", "bytes"),
     ],
 )
@@ -250,6 +252,80 @@ def test_a_long_namespace_is_not_kept_with_each_name_in_it() -> None:
         parser.feed(begin + names + b"</a></iq>")
 
     assert bytes_kept(new_names, 2) < PARSER_BYTES_MAX
+
+
+AS_SERVERS_LET_THROUGH = ParserLimits(stanza_bytes_max=2**18)
+NAMESPACE = "\U0001f600".encode() * NAMESPACE_CHARACTERS_MAX
+
+
+def in_long_namespace(content: bytes) -> bytes:
+    return b"<a xmlns='" + NAMESPACE + b"' xmlns:p='" + NAMESPACE + b"'>" + content + b"</a>"
+
+
+def many_attributes(first: int = 0, count: int = 22_000) -> bytes:
+    return b"".join(b" p:a%d=''" % number for number in range(first, first + count))
+
+
+OF_MANY_NAMES = [
+    in_long_namespace(b"".join(b"<b%d/>" % number for number in range(20_000))),
+    in_long_namespace(b"".join(b"<b%s/>" % many_attributes(50 * n, 50) for n in range(400))),
+]
+WITH_A_LONG_TAG = in_long_namespace(b"<b" + many_attributes() + b"/>")
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        *((each, "names of over 262144 characters") for each in OF_MANY_NAMES),
+        (WITH_A_LONG_TAG, "a tag of over"),
+    ],
+)
+def test_what_would_take_many_times_its_bytes_is_passed_over_and_alone_is_refused(
+    content: bytes, text: str
+) -> None:
+    data = HEADER + b"<iq from='a'>" + content + b"</iq><iq id='2'/>"
+    for step in (len(data), 1_000):
+        parser = StreamParser(AS_SERVERS_LET_THROUGH)
+        chunks = (data[i : i + step] for i in range(0, len(data), step))
+        _, too_much, after = [event for chunk in chunks for event in parser.feed(chunk)]
+        assert isinstance(too_much, StanzaTooMuch)
+        assert text in too_much.text
+        assert isinstance(after, Element)
+        assert (too_much.head.get("from"), after.get("id")) == ("a", "2")
+    with pytest.raises(StreamBroken):
+        parse_fragment(content, AS_SERVERS_LET_THROUGH)
+
+
+def test_so_is_one_whose_own_tag_is_long() -> None:
+    parser = StreamParser(AS_SERVERS_LET_THROUGH)
+    own = b"<iq id='1' xmlns:p='" + NAMESPACE + b"'" + many_attributes() + b"/>"
+    _, too_much, after = parser.feed(HEADER + own + b"<iq id='2'/>")
+    assert isinstance(too_much, StanzaTooMuch)
+    assert isinstance(after, Element)
+    assert (too_much.head.tag, too_much.head.attrib) == ("{jabber:component:accept}iq", {"id": "1"})
+    assert after.get("id") == "2"
+
+
+@pytest.mark.parametrize("content", [*OF_MANY_NAMES, WITH_A_LONG_TAG])
+def test_no_stanza_takes_hundreds_of_times_its_bytes(content: bytes) -> None:
+    parser = StreamParser(AS_SERVERS_LET_THROUGH)
+    parser.feed(HEADER)
+    tracemalloc.start()
+    try:
+        parser.feed(b"<iq>" + content + b"</iq>")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 8 * PARSER_BYTES_MAX
+
+
+def test_a_name_counts_once_however_often_it_comes_and_what_came_before_does_not() -> None:
+    parser = StreamParser(AS_SERVERS_LET_THROUGH)
+    parser.feed(HEADER)
+    for number in range(3):
+        names = b"".join(b"<b%d-%d/>" % (number, each) for each in range(900))
+        parsed = parser.feed(b"<iq>" + in_long_namespace(names + b"<b/>" * 5_000) + b"</iq>")
+        assert [type(each) for each in parsed] == [Element]
 
 
 @pytest.mark.parametrize("step", [3_000, 65_536, 10_000_000])
