@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element
 
 import trio
 
-from daemon.frontend import Answer
+from daemon.frontend import Answer, HeldMessage
 from plugins.xmpp.forms.stanzas import StanzaError, from_refusal, result
 from plugins.xmpp.known.assured import MSG_ID_CHARACTERS_MAX, AssuredMessage
 from plugins.xmpp.known.identities import channel_of
@@ -28,7 +28,7 @@ from plugins.xmpp.wire.parser import ParserLimits, StreamBroken, parse_fragment
 from plugins.xmpp.wire.serializer import serialize
 from routing.errors import Refusal
 from routing.message import Message, Section
-from routing.names import make_address
+from routing.names import make_address, parse_smuid
 
 _MSG_ID: Final = "Xmpp-Msgid"
 _TO: Final = "Xmpp-To"
@@ -113,8 +113,8 @@ async def _remember(request: Request) -> None:
         for held in page.held:
             message = held.stored.message
             headers = dict(message.others)
-            if _MSG_ID not in headers:
-                # not one of ours
+            if _MSG_ID not in headers or not _is_by(request, held):
+                # not one of ours: others may publish there, too
                 continue
             body = message.sections[0].body if message.sections else b""
             try:
@@ -140,6 +140,14 @@ async def _remember(request: Request) -> None:
         service.assured.forget_sender(client.jid)
         raise
     client.assured_known = True
+
+
+def _is_by(request: Request, held: HeldMessage) -> bool:
+    """Whether a message was published at this site, and by the account of the sender."""
+    server = request.service.site.server_name
+    account, _, channel = held.stored.message.account.partition(":")
+    is_here = parse_smuid(held.smuid).server == server and channel.endswith(f"@{server}")
+    return is_here and account == request.client.session.account
 
 
 async def assured(request: Request) -> None:

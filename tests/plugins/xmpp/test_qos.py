@@ -173,6 +173,23 @@ async def test_what_cannot_be_read_back_is_not_answered_as_delivered(tmp_path: P
         assert (await client.iq("set", deliver("1"), to=COUNTER)).get("type") == "result"
 
 
+async def test_what_somebody_else_puts_beside_it_is_not_what_was_received(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        await entrance(server).iq("set", assured("1"), to=COUNTER)
+        [topic] = [name for name in site.broker._router._state.topics if "held." in name]
+        bob = site.open_session(Identity(account="bob"), "desk", protocol="test", remote="")
+        forged = Section("application/xml", b"<message><forged xmlns='urn:a'/></message>")
+        headers = (("Xmpp-Msgid", "1"), ("Xmpp-To", COUNTER))
+        bob.publish(topic, Message(sections=(forged,), others=headers), "1")
+        await bob.events()
+        assert site.broker.held == 2
+    async with xmpp_site(tmp_path) as (server, _, site):
+        session = listener(site)
+        assert (await entrance(server).iq("set", deliver("1"), to=COUNTER)).get("type") == "result"
+        [delivered] = await deliveries(session, 1)
+        assert delivered.stored.message.sections[0].body == CAR.encode()
+
+
 async def test_what_cannot_be_read_back_is_replaced_when_its_sender_sends_it_again(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         await hold_with_damage(server, site)
