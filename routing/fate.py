@@ -109,29 +109,44 @@ def end_of(records: list[HopRecord], *, unbroken: bool = True) -> HopRecord | No
     ends = [record for record in records if record.final]
     if not ends or _came_home_since(records, ends, unbroken=unbroken) or _left_once_or_twice(records):
         return None
-    return min(ends, key=lambda record: ENDS.index(record.event) if record.event in ENDS else len(ENDS))
+    return min(
+        _of_last_stay(records, ends),
+        key=lambda record: ENDS.index(record.event) if record.event in ENDS else len(ENDS),
+    )
 
 
 def _came_home_since(records: list[HopRecord], ends: list[HopRecord], *, unbroken: bool) -> bool:
     """Whether a copy of mode ONE that was handed on has come home, and has not ended since.
 
-    It may be home before the acknowledgement of its leaving, whose record ends it only then, each time.
+    It may be home before the acknowledgement of its leaving, whose record ends it only then, each time; and
+    that may come after what has ended it since.
     """
     begins = [record for record in records if record.event in BEGINS]
     handed = any(record.mode == "ONE" and record.event == "forwarded" for record in ends)
     if not handed or not (len(begins) > 1 or _came_back(begins)):
         return False
-    left = unbroken and len(begins) > len(ends)
-    return left or begins[-1].record > ends[-1].record or _had_left(begins[-1], ends[-1])
+    since = [end for end in ends if end.record > begins[-1].record]
+    if all(map(_is_numbered, since)):
+        return all(_is_leaving_before(begins[-1], end) for end in since)
+    return unbroken and len(begins) > len(ends)
 
 
-def _had_left(begun: HopRecord, ended: HopRecord) -> bool:
-    """Whether that end is the leaving after which it came home, as the Hops say by which way it had left."""
-    hops, server = begun.hops, begun.server
-    if server not in hops[:-1] or ended.event != "forwarded":
+def _is_numbered(end: HopRecord) -> bool:
+    """Earlier versions do not number the crossings of a link."""
+    return end.event != "forwarded" or end.crossing > 0
+
+
+def _is_leaving_before(begun: HopRecord, end: HopRecord) -> bool:
+    """Whether that end is a leaving after which it came home with `begun`, as the Hops tell of that."""
+    if end.event != "forwarded" or not end.crossing:
         return False
-    to = hops[len(hops) - hops[::-1].index(server)]
-    return (ended.peer, ended.crossing) == (to, list(pairwise(hops)).count((server, to)))
+    return end.crossing <= list(pairwise(begun.hops)).count((begun.server, end.peer))
+
+
+def _of_last_stay(records: list[HopRecord], ends: list[HopRecord]) -> list[HopRecord]:
+    """Of the ends of a copy those that are no leavings after which it came home."""
+    begins = [record for record in records if record.event in BEGINS]
+    return [end for end in ends if not begins or not _is_leaving_before(begins[-1], end)] or ends
 
 
 def _came_back(begins: list[HopRecord]) -> bool:
@@ -143,7 +158,7 @@ def _left_once_or_twice(records: list[HopRecord]) -> bool:
     """Whether its first coming is in no record, and its one leaving may be the first or the second."""
     begins = [record for record in records if record.event in BEGINS]
     ends = [record for record in records if record.final]
-    if len(begins) != 1 or len(ends) != 1 or not _came_back(begins) or _had_left(begins[0], ends[0]):
+    if len(begins) != 1 or len(ends) != 1 or not _came_back(begins) or _is_numbered(ends[0]):
         return False
     return ends[0].mode == "ONE" and ends[0].event == "forwarded" and ends[0].record > begins[0].record
 
@@ -267,7 +282,7 @@ def _handed_on(records: list[HopRecord], began: HopRecord | None, ended: HopReco
     """What the answers of peers say, of which the last one has ended a copy: that may be a refusal."""
     answers = [record for record in records if record.event == "forwarded"]
     if ended.mode == "ONE":  # it may have gone to and fro: it is with the last who took it
-        answers = [record for record in answers if record.final][-1:]
+        answers = _of_last_stay(records, [record for record in answers if record.final])[-1:]
     taken = [record for record in answers if record.outcome in HAD]
     told = _told(records)
     names = _different(record.peer for record in taken)

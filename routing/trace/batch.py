@@ -25,6 +25,7 @@ from routing.trace import (
     ends,
     facts,
     files,
+    homecoming,
     ingest,
     jumps,
     links,
@@ -96,13 +97,14 @@ def run(
     progress("routes, hops, copies")
     copies = facts.copies(paired)
     lost = brackets.proven_lost(copies, records, gaps, twice)
-    nested = routes.routes(paired, segments, covered, crowded, proven=lost)
+    home = homecoming.stays(copies, records)
+    nested = routes.routes(paired, segments, covered, crowded, proven=lost, home=home)
     made["routes"] = tables.written(nested, out, "routes")
     hops = clocks.corrected(raw_hops, segments)
     told_of = [name for name in hops.columns if name not in ("arrival", "outcome")]
     hops = hops.select(*told_of, links.kind_name().alias("kind"))
     made["hops"] = tables.written(_dated(hops), out, "hops")
-    made["copies"] = tables.written(_dated(ends.states(copies, covered, lost)), out, "copies")
+    made["copies"] = tables.written(_dated(ends.states(copies, covered, lost, home)), out, "copies")
     tables.write(_dated(facts.deliveries(paired)), out, "deliveries")
     paired.unpersist()
     progress("links")

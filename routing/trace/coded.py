@@ -22,12 +22,6 @@ CROSSING_BITS: Final = 32
 RECEIPT_BITS: Final = 31
 """A receipt X/Y travels as one number, Y in this many bits and X above them."""
 
-WAY_BITS: Final = 16
-"""Numbers of records of copies stand above these bits, in which there is `way`, or 0."""
-
-RECORD_MAX: Final = (1 << 62 - WAY_BITS) - 1
-"""A number that is greater, which no log has come to, is taken for this."""
-
 EVENT_CODES: Final = {word: code for code, word in enumerate((*EVENTS, "passed"), start=1)}
 
 _NEEDED: Final = (
@@ -41,11 +35,7 @@ def needed(records: DataFrame, incomplete: Collection[str], by: Sequence[str]) -
     """What is needed of the records of messages, and of what the Hops of others prove; see `facts.facts`."""
     level = f.size(f.coalesce("hops", f.array().cast("array<string>")))
     slim = records.where((f.col("event") != "heartbeat") & (f.col("smuid") != "")).select(
-        *by,
-        *_NEEDED,
-        level.cast("long").alias("level"),
-        _crossing(level).alias("crossing"),
-        _way().alias("way"),
+        *by, *_NEEDED, level.cast("long").alias("level"), _crossing(level).alias("crossing")
     )
     slim = slim.withColumn("pattern", f.coalesce("pattern", f.lit("")))
     return slim.unionByName(_passed(records, incomplete)) if incomplete else slim
@@ -86,10 +76,7 @@ def _passed(records: DataFrame, incomplete: Collection[str]) -> DataFrame:
         "reason": f.lit(""),
     }
     level = f.col("position").cast("long").alias("level")
-    none = f.lit(None).cast("int").alias("way")
-    return found.select(
-        *(columns[name].alias(name) for name in _NEEDED), level, f.lit(1).alias("crossing"), none
-    )
+    return found.select(*(columns[name].alias(name) for name in _NEEDED), level, f.lit(1).alias("crossing"))
 
 
 def _crossing(level: Column) -> Column:
@@ -104,26 +91,6 @@ def _crossing(level: Column) -> Column:
     came_back = (f.col("mode") == "ONE") & f.array_contains("hops", f.col("server"))
     arrived = f.when(came_back, -arrived).otherwise(arrived)
     return f.when(f.col("event") == "forwarded", f.coalesce("crossing", f.lit(0))).otherwise(arrived)
-
-
-def _way() -> Column:
-    """Of a message of mode ONE by which link, and which crossing of it, it left: a number from 1 that tells
-    one from another, but for one in 65,535.
-
-    Where it was handed on its sender says so; where it came home its Hops say by which way it had left last.
-    Null for what tells of neither, and where the sender did not number its crossings.
-    """
-    hops, server = f.col("hops"), f.col("server")
-    to = f.get(hops, f.size(hops) - f.array_position(f.reverse(hops), server).cast("int") + 1)
-    times = f.size(f.filter(hops, lambda name, at: (name == server) & (f.get("hops", at + 1) == to)))
-    one, is_forward = f.col("mode") == "ONE", f.col("event") == "forwarded"
-    came_back = (f.col("event") == "received") & f.array_contains("hops", server)
-    left = f.when(
-        one & is_forward & (f.col("crossing") > 0), f.xxhash64("peer", f.col("crossing").cast("int"))
-    )
-    home = f.when(one & came_back, f.xxhash64(to, times))
-    most = (1 << WAY_BITS) - 1
-    return (f.pmod(f.coalesce(left, home), f.lit(most)) + 1).cast("int")
 
 
 def crossing() -> Column:
@@ -152,7 +119,6 @@ def coded(slim: DataFrame) -> DataFrame:
         "outcome": f.when(f.col("event") == "forwarded", outcome),
         "receipt": f.when(f.col("event") == "receipt", packed),
         "traits": -(asked + one + f.when(f.col("guarantee"), 0).otherwise(1)),
-        "record": f.least("record", f.lit(RECORD_MAX)),
         "turned_away": (f.col("event") == "duplicate") & (f.coalesce("reason", f.lit("")) != ""),
     }
     return slim.withColumns(new).drop("mode", "guarantee", "reason")

@@ -24,13 +24,12 @@ def came_home() -> Column:
 
 
 def open_again() -> Column:
-    """Whether it came home after its last end, or before that, which was that of its leaving.
+    """Whether it came home after its last end, or before its only one, which was that of its leaving.
 
-    Logs of earlier versions do not number crossings: there that is known of its only end alone.
+    What several records tell of that `homecoming` knows better.
     """
     after = f.col("begun_last_record") > f.col("ended_last_record")
-    before = f.col("had_left") | (_only_left() & _begun_twice() & _unbroken())
-    return came_home() & (after | before)
+    return came_home() & (after | (_only_left() & _begun_twice() & _unbroken()))
 
 
 def left_once_or_twice() -> Column:
@@ -55,7 +54,9 @@ def _unbroken() -> Column:
     return f.coalesce(after_gaps | (last < f.col("first_missing")), f.lit(False))
 
 
-def states(copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = None) -> DataFrame:
+def states(
+    copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = None, home: DataFrame | None = None
+) -> DataFrame:
     """`copies` with `state`, `whole`, `settled`, `begun_again` (in two records), `unbroken`, `held_until_us`.
 
     held_until_us: the end of a held copy's log. settled: it is finished, and has not come with more depth
@@ -68,6 +69,8 @@ def states(copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = No
     is whole since. gone: the same, of an unguaranteed copy, which may vanish with a restart. log missing: a
     record of it may be in a gap, in an absent log, or in one that is not closed yet. lost: it is among
     `proven` (`brackets.proven_lost`). unknown: none of these can be told.
+
+    `home`: which of those that came home are here, as from `homecoming.stays`.
     """
     logs = broadcast(
         coverage.select(
@@ -90,9 +93,10 @@ def states(copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = No
     )
     seen = f.coalesce(f.col("log"), f.lit("absent")) != "absent"
     is_lost = f.lit(False) if proven is None else f.coalesce("proven", f.lit(False))
+    is_here = f.lit(None).cast("boolean") if home is None else f.col("is_here")
     state = (
-        f.when(left_once_or_twice(), "log missing")
-        .when(f.col("ended").isNotNull() & ~open_again(), "finished")
+        f.when(is_here.isNull() & left_once_or_twice(), "log missing")
+        .when(f.col("ended").isNotNull() & ~f.coalesce(is_here, open_again()), "finished")
         .when(
             f.col("begun").isNotNull() & (f.col("begun_last_record") < f.col("complete_from")), "log missing"
         )
@@ -115,6 +119,8 @@ def states(copies: DataFrame, coverage: DataFrame, proven: DataFrame | None = No
         # rows that tell of no copy have neither a beginning nor an end, and no server
         marked = broadcast(proven.withColumn("proven", f.lit(True)))
         found = found.join(marked, ["smuid", "server"], "left")
+    if home is not None:
+        found = found.join(broadcast(home), ["smuid", "server"], "left")
     return found.select(
         *copies.columns,
         state.alias("state"),

@@ -96,26 +96,15 @@ def copies(facts: DataFrame) -> DataFrame:
     message); claimed_us, when it came by its own clock, as a peer's acknowledgement says (0: the peer gave no
     time; null: no acknowledgement); asked: ONE or ALL, the receipt that was asked for, null for none or
     unknown; receipt_x, receipt_y, receipt_us; widened bool, widened_record, the last of them; handed bool: it
-    is of mode ONE and was handed on; came_back bool: and its Hops say that it was there before; had_left
-    bool: and its last end is the leaving after which it came home for the last time; depth int as published;
-    level (0 at the origin); priority, bytes; one, unguaranteed bool: as its own server says (told_by_itself
-    bool), else as others do.
+    is of mode ONE and was handed on; came_back bool: and its Hops say that it was there before; depth int as
+    published; level (0 at the origin); priority, bytes; one, unguaranteed bool: as its own server says
+    (told_by_itself bool), else as others do.
     """
     names = (
         *("smuid", "server", "topic", "begun", "begun_us", "begun_record", "begun_last_record"),
         *("ended", "ended_us", "ended_record", "ended_last_record", "due", "expires_us", "claimed_us"),
         *("asked", "receipt_x", "receipt_y", "receipt_us", "widened", "widened_record", "handed"),
-        *(
-            "came_back",
-            "had_left",
-            "told_by_itself",
-            "depth",
-            "priority",
-            "level",
-            "bytes",
-            "one",
-            "unguaranteed",
-        ),
+        *("came_back", "told_by_itself", "depth", "priority", "level", "bytes", "one", "unguaranteed"),
     )
     return _of_kind(facts, COPY, names)
 

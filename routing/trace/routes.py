@@ -87,9 +87,10 @@ def routes(
     crowded: DataFrame | None = None,
     most: int = NESTED_HOPS_MAX,
     proven: DataFrame | None = None,
+    home: DataFrame | None = None,
 ) -> DataFrame:
     """The rows of `facts.facts` to one for each message; `crowded` are those of which only `most` hops and
-    copies are nested; `proven` as in `ends.states`.
+    copies are nested; `proven` and `home` as in `ends.states`.
 
     smuid, birth_us, day, origin; topic, mode, guarantee, priority, bytes, as the log of the origin says, or
     others where it has nothing of the message; depth (as published; null: unknown); reached: servers that
@@ -105,7 +106,8 @@ def routes(
     there were more hops or copies than `most`, and state and counts are those of the ones kept.
     """
     kind = f.col("kind")
-    rows = _bounded(ends.states(clocks.corrected(named(paired), segments), coverage, proven), crowded, most)
+    told = ends.states(clocks.corrected(named(paired), segments), coverage, proven, home)
+    rows = _bounded(told, crowded, most)
     what = links.kind_name()
     hop = f.struct(*(what.alias(name) if name == "kind" else name for name in _HOP_FIELDS))
     first = (kind == HOP) & (what == "accepted")

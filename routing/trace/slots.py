@@ -19,7 +19,6 @@ from routing.trace.coded import (
     EVENT_CODES,
     HOP,
     RECEIPT_BITS,
-    WAY_BITS,
     first_sent,
     is_event,
     number_of,
@@ -35,8 +34,8 @@ OWN_FIRST: Final = 1 << 61
 """Is added to what a copy's own server states of it, so that this is the greatest, whatever others say."""
 
 HANDED: Final = -1
-"""What is known of a copy of mode ONE: it was handed on. Where its Hops say that it was at this server
-before, the number of the last record that has them, and by which way it had left, stand in its place."""
+CAME_BACK: Final = -2
+"""What is known of a copy of mode ONE: it was handed on; its Hops say that it was at this server before."""
 
 _Layout = dict[str, Callable[[], Column]]
 
@@ -75,13 +74,6 @@ def by_name() -> tuple[dict[str, Column], dict[int, dict[str, Column]]]:
     outcome, arrival = at[HOP]["outcome"], at[HOP]["arrival"]
     receipt = at[COPY]["receipt"]
     crossing = (f.shiftright("attempt", CROSSING_BITS) + 1).cast("int")
-    begun_last, ended_last = -at[COPY]["begun_last"], -at[COPY]["ended_last"]
-    # of a copy that came home for the last time in this record, with the way by which it had left
-    home = f.when((at[COPY]["widened"] < HANDED) & (traits % 4 >= 2), -at[COPY]["widened"])
-    its_way = f.lit((1 << WAY_BITS) - 1)
-    has_left_before = (home.bitwiseAND(its_way) == ended_last.bitwiseAND(its_way)) & (
-        home.bitwiseAND(its_way) > 0
-    )
     of_hops = {
         "from": f.col("a"),
         "to": f.col("b"),
@@ -101,11 +93,11 @@ def by_name() -> tuple[dict[str, Column], dict[int, dict[str, Column]]]:
         "begun": f.when(at[COPY]["begun"] < TURNED_AWAY, at[COPY]["begun"]).cast("int"),
         "begun_us": at[COPY]["begun_us"],
         "begun_record": at[COPY]["begun_record"],
-        "begun_last_record": begun_last,
+        "begun_last_record": -at[COPY]["begun_last"],
         "ended": at[COPY]["ended"].cast("int"),
         "ended_us": at[COPY]["ended_us"],
         "ended_record": at[COPY]["ended_record"],
-        "ended_last_record": f.shiftright(ended_last, WAY_BITS),
+        "ended_last_record": -at[COPY]["ended_last"],
         "due": (-at[COPY]["due"]).cast("int"),
         "expires_us": at[COPY]["expires_us"],
         "claimed_us": at[COPY]["claimed_us"],
@@ -116,8 +108,7 @@ def by_name() -> tuple[dict[str, Column], dict[int, dict[str, Column]]]:
         "widened": at[COPY]["widened"].isNotNull() & (traits % 4 < 2),
         "widened_record": f.when(traits % 4 < 2, -at[COPY]["widened"]),
         "handed": at[COPY]["widened"].isNotNull() & (traits % 4 >= 2),
-        "came_back": home.isNotNull(),
-        "had_left": f.coalesce((f.shiftright(home, WAY_BITS) == begun_last) & has_left_before, f.lit(False)),
+        "came_back": f.coalesce(at[COPY]["widened"] == CAME_BACK, f.lit(False)) & (traits % 4 >= 2),
         "told_by_itself": told >= OWN_FIRST,
         "depth": at[COPY]["depth"].cast("int"),
         "priority": (-at[COPY]["priority"] % OWN_FIRST).cast("int"),
@@ -178,10 +169,6 @@ def _ended(value: Column) -> Column:
     return _when(f.col("final") & _own(), value)
 
 
-def _with_way() -> Column:
-    return f.shiftleft("record", WAY_BITS) + f.coalesce("way", f.lit(0))
-
-
 def _expires() -> Column:
     return _when(is_event(*BEGINS) & (f.col("expires_us") != 0), f.col("expires_us"))
 
@@ -217,7 +204,7 @@ _COPY: Final[_Layout] = _SHARED | {
     "begun_last": lambda: _begun(-f.col("record")),
     "ended_us": lambda: _ended(f.col("time_us")),
     "ended_record": lambda: _ended(f.col("record")),
-    "ended_last": lambda: _ended(-_with_way()),
+    "ended_last": lambda: _ended(-f.col("record")),
     "begun": lambda: f.when(f.col("turned_away"), f.lit(TURNED_AWAY)).otherwise(_event_code(BEGINS)),
     "ended": lambda: _ended(_event_code(ENDS)),
     "due": lambda: _begun(-f.col("due")),
@@ -228,7 +215,7 @@ _COPY: Final[_Layout] = _SHARED | {
     "widened": lambda: (
         f.when(is_event("depth"), -f.col("record"))
         .when(is_event("forwarded") & f.col("final") & _own() & _one(), f.lit(HANDED))
-        .when(is_event("received") & (f.col("crossing") < 0), -_with_way())
+        .when(is_event("received") & (f.col("crossing") < 0), f.lit(CAME_BACK))
     ),
     "priority": lambda: _own_first(-f.col("priority")),
     "depth": lambda: _when(is_event("published"), f.col("depth")),

@@ -376,7 +376,6 @@ LEFT_TWICE = [
     back_from_beta(hops=("alpha.example", "beta.example", "alpha.example", "beta.example")),
     handed_to_beta(crossing=2),  # the answer for which it is home before
 ]
-"""And the third leaving is not among it."""
 
 
 def test_by_which_way_it_left_tells_what_came_home_where_records_are_missing() -> None:
@@ -384,6 +383,34 @@ def test_by_which_way_it_left_tells_what_came_home_where_records_are_missing() -
     assert (held.state, held.ended) == ("unknown", None)
     left = judge(records(published(mode="ONE"), *LEFT_TWICE, handed_to_beta(crossing=3)), newest_boot=1)
     assert left.state == "forwarded"
+
+
+@pytest.mark.parametrize(
+    ("end", "verdict"),
+    [
+        (committed(BOB, mode="ONE", final=True), f"Finished 2 ms later: committed by {BOB}."),
+        (
+            {"event": "forwarded", "peer": "gamma.example", "mode": "ONE", "final": True, "crossing": 1},
+            "Handed on 2 ms later to gamma.example, whose log has what came of it.",
+        ),
+    ],
+)
+def test_what_ended_at_home_has_ended_though_the_answer_to_its_leaving_comes_later(
+    end: dict[str, object], verdict: str
+) -> None:
+    back = back_from_beta(hops=("alpha.example", "beta.example"))
+    fate = judge(
+        records(published(mode="ONE"), back, {**end, "outcome": "accepted"}, handed_to_beta(crossing=1)),
+        newest_boot=1,
+    )
+    assert balance_state(fate) == "finished"
+    assert fate.verdict.endswith(verdict)
+
+
+@pytest.mark.parametrize("hops", [("alpha.example", "beta.example", "alpha.example"), ("alpha.example",)])
+def test_hops_that_no_site_writes_end_no_command(hops: tuple[str, ...]) -> None:
+    way = [handed_to_beta(crossing=1), back_from_beta(hops=hops)]
+    assert judge(records(published(mode="ONE"), *way), newest_boot=1).state == "waiting"
 
 
 def test_what_came_home_ends_as_it_does_then() -> None:

@@ -68,6 +68,36 @@ def home_again_early_and_on(logs: WrittenLogs, name: str) -> None:
     logs.hand_over(name, "a", "c", "a", "b", "a", "c", "a", final=True, crossing=2)
 
 
+def read_at_home_before_its_leaving_is_answered(logs: WrittenLogs, name: str) -> None:
+    """It came home by another link than that on which the answer is out."""
+    logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
+    logs.write("b", "received", name, peer="a", mode="ONE", attempt=1, due=1, hops=("a",))
+    logs.hand_over(name, "b", "c", "a", "b", final=True, crossing=1)
+    logs.hand_over(name, "c", "a", "a", "b", "c", final=True, crossing=1)
+    logs.write("a", "committed", name, mode="ONE", subscription=f"{READER}@a", final=True)
+    logs.write("a", "forwarded", name, peer="b", mode="ONE", attempt=1, crossing=1, final=True, **ANSWERED)
+
+
+def on_from_home_before_its_leaving_is_answered(logs: WrittenLogs, name: str) -> None:
+    logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
+    logs.write("b", "received", name, peer="a", mode="ONE", attempt=1, due=1, hops=("a",))
+    logs.hand_over(name, "b", "a", "a", "b", final=True, crossing=1)
+    logs.hand_over(name, "a", "c", "a", "b", "a", final=True, crossing=1)
+    logs.write("a", "forwarded", name, peer="b", mode="ONE", attempt=1, crossing=1, final=True, **ANSWERED)
+    logs.write("c", "committed", name, mode="ONE", subscription=f"{READER}@c", final=True)
+
+
+def gone_on_from_home_before_its_leaving_is_answered(logs: WrittenLogs, name: str) -> None:
+    """And that answer is in no record yet: of three records which tell of it here the last is the second
+    leaving.
+    """
+    logs.write("a", "published", name, mode="ONE", depth=-1, due=1)
+    logs.write("b", "received", name, peer="a", mode="ONE", attempt=1, due=1, hops=("a",))
+    logs.hand_over(name, "b", "a", "a", "b", final=True, crossing=1)
+    logs.hand_over(name, "a", "c", "a", "b", "a", final=True, crossing=1)
+    logs.write("c", "committed", name, mode="ONE", subscription=f"{READER}@c", final=True)
+
+
 def widened_in_a_gap(logs: WrittenLogs, name: str) -> None:
     logs.write("torn", "received", name, peer="a", attempt=1, depth=1, due=1, hops=("a", "b"))
     logs.write("torn", "committed", name, subscription=f"{READER}@torn", final=True)
@@ -384,6 +414,9 @@ SCENARIOS: dict[str, Callable[[WrittenLogs, str], None]] = {
     "home early and read": home_early_and_read,
     "home again early": home_again_before_its_second_leaving_is_answered,
     "home again early and on": home_again_early_and_on,
+    "read at home early": read_at_home_before_its_leaving_is_answered,
+    "on from home early": on_from_home_before_its_leaving_is_answered,
+    "gone on from home": gone_on_from_home_before_its_leaving_is_answered,
     "widened in a gap": widened_in_a_gap,
     "home in a gap": home_in_a_gap,
     "first visit in a gap": first_visit_in_a_gap,
@@ -437,7 +470,7 @@ def written() -> list[HopRecord]:
         logs.write(server, "heartbeat")
     for name, happens in SCENARIOS.items():
         happens(logs, smuid(name, ORIGINS.get(name, "a")))
-    held = {"a": 3, "b": 2, "c": 3}
+    held = {"a": 4, "b": 2, "c": 3}
     for server in ("a", "b", "c", "torn", "back"):
         logs.write(server, "heartbeat", held=held.get(server, 0))
     return logs.records

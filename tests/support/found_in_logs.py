@@ -43,6 +43,7 @@ def found(spark: Any, records: list[HopRecord]) -> Found:
         custody,
         ends,
         facts,
+        homecoming,
         links,
         routes,
         vanished,
@@ -54,9 +55,10 @@ def found(spark: Any, records: list[HopRecord]) -> Found:
     incomplete = [row.server for row in covered.where("log in ('gaps', 'absent')").collect()]
     shortened = [row.server for row in covered.where("first_record > 1").collect()]
     paired = facts.facts(read, incomplete, shortened=shortened).localCheckpoint()
-    made = routes.routes(paired, clocks.segments_frame(spark, []), covered).localCheckpoint()
+    home = homecoming.stays(facts.copies(paired), read)
+    made = routes.routes(paired, clocks.segments_frame(spark, []), covered, home=home).localCheckpoint()
     wrong = anomalies._of_routes(made.withColumn("day", routes.day()))
-    copies = ends.states(facts.copies(paired), covered).localCheckpoint()
+    copies = ends.states(facts.copies(paired), covered, home=home).localCheckpoint()
     hops = facts.hops(paired).withColumn("kind", links.kind_name())
     gone = vanished.proven_vanished(hops, read, covered)
 

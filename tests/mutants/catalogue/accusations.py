@@ -164,22 +164,42 @@ MUTATIONS = [
     ),
     Mutation(
         name="a copy that is home again before its second leaving is answered has left",
-        file="routing/trace/ends.py",
-        old='before = f.col("had_left") | (_only_left()',
-        new="before = (_only_left()",
+        file="routing/trace/homecoming.py",
+        old='is_forward & (f.col("crossing") <= _times_left())',
+        new="f.lit(False)",
         tests=(
             "tests/routing/trace/test_promises.py::"
             "test_what_left_twice_and_is_home_before_the_second_is_answered_is_held",
         ),
     ),
     Mutation(
+        name="a copy that left for a second site is here since the first answers later",
+        file="routing/trace/homecoming.py",
+        old='(name == f.col("server")) & (f.get("home", at + 1) == f.col("peer"))',
+        new='name == f.col("server")',
+        tests=(
+            "tests/routing/trace/test_promises.py::"
+            "test_what_ended_at_home_has_ended_though_the_answer_to_its_leaving_comes_later",
+        ),
+    ),
+    Mutation(
         name="why says of what is home again, where records are missing, that it has left",
         file="routing/fate.py",
-        old=" or _had_left(begins[-1], ends[-1])",
-        new="",
+        old="return all(_is_leaving_before(begins[-1], end) for end in since)",
+        new="return not since",
         tests=(
             "tests/routing/test_fate.py::"
             "test_by_which_way_it_left_tells_what_came_home_where_records_are_missing",
+        ),
+    ),
+    Mutation(
+        name="why says of what was read at home that it is held, since its leaving is answered later",
+        file="routing/fate.py",
+        old="return end.crossing <= list(pairwise",
+        new="return end.crossing > 0 or 0 <= list(pairwise",
+        tests=(
+            "tests/routing/test_fate.py::"
+            "test_what_ended_at_home_has_ended_though_the_answer_to_its_leaving_comes_later",
         ),
     ),
     Mutation(

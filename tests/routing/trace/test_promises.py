@@ -131,6 +131,13 @@ def test_what_left_twice_and_is_home_before_the_second_is_answered_is_held(jobs:
     assert jobs.states["c", smuid("home again early and on")] == "held"
 
 
+@pytest.mark.parametrize("name", ["read at home early", "on from home early", "gone on from home"])
+def test_what_ended_at_home_has_ended_though_the_answer_to_its_leaving_comes_later(
+    jobs: Found, name: str
+) -> None:
+    assert jobs.states["a", smuid(name)] == "finished"
+
+
 def test_the_servers_agree_with_their_records(jobs: Found) -> None:
     assert {server: jobs.holdings[server] for server in ("a", "b", "c")} == dict.fromkeys("abc", "agrees")
 
