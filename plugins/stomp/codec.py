@@ -241,10 +241,11 @@ class Decoder:
         head = data[at:end] if end >= 0 else data[at:]
         offset = len(head) + 2
         if end < 0 or _CR in head:
-            first = head.find(b"\n\r\n")
+            # which may end with the first of the two: then the second is of the body
+            first = data.find(b"\n\r\n", at, end + 1 if end >= 0 else size)
             if first >= 0:
-                offset = first + 3
-                head = head[:first]
+                offset = first + 3 - at
+                head = data[at:first]
             elif end < 0:
                 if _NUL in head:
                     raise FramingLost("a frame ended before the empty line that ends its headers")
