@@ -43,6 +43,7 @@ _CONTROLS: Final = bytes(byte for byte in (*range(32), 127) if byte != 9)
 _SPELLINGS: Final = KNOWN_SPELLINGS | {"For"}
 """Also of what stands before each message between sites."""
 _SECTIONS_DIGITS_MAX: Final = 6  # more is taken for a mistake rather than skipped
+_SMALL_BYTES: Final = 1_024  # a piece that is no greater is put together with those beside it
 
 
 class FrameLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +88,7 @@ class FrameReader:
         self._data = b""
         self._position = 0  # of the first byte not yet read
         self._scanned = 0  # no empty line ends before here
-        self._chunks: list[bytes] = []  # fed, not yet joined to _data
+        self._chunks: list[bytes | bytearray] = []  # fed, not yet joined to _data
         self._chunk_bytes = 0
         self._wanted = 0  # unread bytes without which `take` cannot go on
         self._skip = 0  # bytes of a refused body that are still to come; nothing else is held then
@@ -100,7 +101,13 @@ class FrameReader:
             self._skip -= skipped
             data = data[skipped:]
         if data:
-            self._chunks.append(data)
+            chunks = self._chunks
+            if not chunks or len(data) > _SMALL_BYTES:
+                chunks.append(data)
+            elif isinstance(chunks[-1], bytearray):  # each by itself would take many times what it holds
+                chunks[-1] += data
+            else:
+                chunks.append(bytearray(data))
             self._chunk_bytes += len(data)
 
     def take(self) -> Frame | None:
@@ -162,7 +169,7 @@ class FrameReader:
         if rest + self._chunk_bytes < self._wanted:
             return False
         if rest == 0 and len(self._chunks) == 1:
-            self._data = self._chunks[0]
+            self._data = bytes(self._chunks[0])
         else:
             self._data = b"".join((self._data[self._position :], *self._chunks))
         self._scanned = max(self._scanned - self._position, 0)

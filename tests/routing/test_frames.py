@@ -21,6 +21,7 @@ from routing.message import Message, Section
 from routing.sections import write_section_head
 from tests.support.examples import examples
 from tests.support.messages import messages
+from tests.support.remembered import bytes_kept
 
 LIMITS = FrameLimits(header_bytes_max=1000, headers_max=20, message_bytes_max=500, sections_max=3)
 WIDE = FrameLimits(header_bytes_max=65_536, headers_max=200, message_bytes_max=2**24, sections_max=64)
@@ -180,6 +181,17 @@ def test_too_much_is_refused_and_passed_over_without_being_kept() -> None:
         reader.feed(b"x" * 65536)
         assert reader.take() is None
         assert reader.buffered == 0
+
+
+def test_a_body_that_comes_in_small_pieces_takes_no_more_than_one_that_comes_in_great_ones() -> None:
+    reader = FrameReader(WIDE)
+    reader.feed(frame("A", "Sections: 1") + frame("Content-Type: a/b", "Content-Length: 1000000"))
+
+    def send(number: int) -> None:
+        reader.feed(number.to_bytes(2))
+        assert reader.take() is None
+
+    assert bytes_kept(send, times=20_000) < 2 * 40_000
 
 
 def test_limits_are_kept_to_the_byte() -> None:
