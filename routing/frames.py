@@ -47,7 +47,13 @@ _SMALL_BYTES: Final = 1_024  # a piece that is no greater is put together with t
 
 
 class FrameLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader takes; a head or section head that is longer loses the framing, the rest does not."""
+    """What a reader takes; a head or section head that is longer loses the framing, the rest does not.
+
+    Attributes:
+        header_bytes_max: all header lines of a frame, with those of its sections.
+        headers_max: these lines, without the two that each section has in any case.
+        message_bytes_max: the bodies.
+    """
 
     header_bytes_max: int
     headers_max: int
@@ -65,11 +71,17 @@ class Frame(msgspec.Struct):
 
 
 class _Open(msgspec.Struct):
-    """A frame whose head has been read and whose sections have not all come."""
+    """A frame whose head has been read and whose sections have not all come.
+
+    Attributes:
+        header_bytes, header_lines: of its head, and those of the sections that are there.
+    """
 
     frame: Frame
     missing: int
     refusal: Refusal | None
+    header_bytes: int
+    header_lines: int
     sections: list[Section] = []
     body_bytes: int = 0
 
@@ -147,10 +159,11 @@ class FrameReader:
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes that are held, or will be once the sections that have begun are whole."""
-        if self._open is None:
+        """Bytes that are held, or will be once the section that has begun is whole."""
+        unfinished = self._open
+        if unfinished is None or unfinished.refusal is not None:
             return self.buffered
-        return self._open.body_bytes + max(self._wanted, self.buffered)
+        return unfinished.header_bytes + unfinished.body_bytes + max(self._wanted, self.buffered)
 
     def refuse(self, refusal: Refusal) -> None:
         """Have the unfinished frame refused: it is passed over, and `take` raises this once it has ended."""
@@ -182,9 +195,7 @@ class FrameReader:
         data, position = self._data, self._position
         end = data.find(b"\r\n\r\n", max(position, self._scanned))
         if (len(data) - 3 if end < 0 else end) - position > self.limits.header_bytes_max:
-            raise FramingLost(
-                f"the header lines are longer than {self.limits.header_bytes_max} bytes", Refusal.TOO_LARGE
-            )
+            raise FramingLost(self._headers_too_long(), Refusal.TOO_LARGE)
         if data.find(b"\n\n", max(position, self._scanned), len(data) if end < 0 else end) >= 0:
             raise FramingLost("lines end with CR LF, not with LF alone")
         if end < 0:
@@ -207,10 +218,16 @@ class FrameReader:
         command, _, arguments = lines[0].partition(" ")
         if refusal is None:
             if len(headers) > self.limits.headers_max:
-                refusal = Refusal(Refusal.TOO_MANY, f"more than {self.limits.headers_max} header lines")
+                refusal = self._too_many_headers()
             elif missing > self.limits.sections_max:
                 refusal = Refusal(Refusal.TOO_MANY, f"more than {self.limits.sections_max} sections")
-        return _Open(Frame(command.upper(), arguments, headers), missing, refusal)
+        return _Open(Frame(command.upper(), arguments, headers), missing, refusal, len(head), len(headers))
+
+    def _too_many_headers(self) -> Refusal:
+        return Refusal(Refusal.TOO_MANY, f"more than {self.limits.headers_max} header lines")
+
+    def _headers_too_long(self) -> str:
+        return f"the header lines are longer than {self.limits.header_bytes_max} bytes"
 
     def _take_sections(self, unfinished: _Open) -> bool:
         while unfinished.missing:
@@ -223,9 +240,11 @@ class FrameReader:
             except HeaderRefusal as refusal:
                 content_type, length, headers = "", content_length(head), ()
                 unfinished.refusal = unfinished.refusal or refusal
-            bytes_max = self.limits.message_bytes_max
-            if unfinished.refusal is None and unfinished.body_bytes + length > bytes_max:
-                unfinished.refusal = Refusal(Refusal.TOO_LARGE, f"the bodies are more than {bytes_max} bytes")
+            unfinished.refusal = unfinished.refusal or self._too_much(
+                unfinished.header_bytes + len(head),
+                unfinished.header_lines + len(headers),
+                unfinished.body_bytes + length,
+            )
             body_end = end + 4 + length
             if unfinished.refusal is not None:
                 unfinished.sections.clear()
@@ -236,12 +255,23 @@ class FrameReader:
                 return False
             else:
                 unfinished.sections.append(Section(content_type, self._data[end + 4 : body_end], headers))
+                unfinished.header_bytes += len(head)
+                unfinished.header_lines += len(headers)
                 unfinished.body_bytes += length
                 self._position = body_end
             unfinished.missing -= 1
             if self._skip:
                 return False
         return True
+
+    def _too_much(self, header_bytes: int, header_lines: int, body_bytes: int) -> Refusal | None:
+        """Why a frame is refused that has so much with the section that has begun; None where it is not."""
+        limits = self.limits
+        if body_bytes > limits.message_bytes_max:
+            return Refusal(Refusal.TOO_LARGE, f"the bodies are more than {limits.message_bytes_max} bytes")
+        if header_bytes > limits.header_bytes_max:
+            return Refusal(Refusal.TOO_LARGE, self._headers_too_long())
+        return self._too_many_headers() if header_lines > limits.headers_max else None
 
 
 def encode_frame(frame: Frame) -> bytes:

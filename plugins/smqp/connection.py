@@ -23,7 +23,7 @@ PING_TIMEOUT_S: Final = 30.0
 DEFAULT_IDLE_S: Final = 300.0
 
 _LIMITS: Final = FrameLimits(
-    header_bytes_max=1_048_576, headers_max=10_000, message_bytes_max=2**31, sections_max=10_000
+    header_bytes_max=16_777_216, headers_max=100_000, message_bytes_max=2**31, sections_max=10_000
 )
 
 

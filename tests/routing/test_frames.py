@@ -202,6 +202,33 @@ def test_limits_are_kept_to_the_byte() -> None:
     assert all_ways(whole) == [Frame("A", "", [], (Section("a/b", b"x" * 500),))]
 
 
+def test_header_lines_of_sections_count_as_those_of_their_frame() -> None:
+    section = frame("Content-Type: a/b", "Content-Length: 0", "X: 1", "X: 2")
+    assert len(all_ways(frame("A", *["X: 1"] * 14, "Sections: 3") + section * 3)[0].sections) == 3
+    many = frame("A", *["X: 1"] * 15, "Sections: 3") + section * 3
+    assert all_ways(many) == [(Refusal.TOO_MANY, "more than 20 header lines")]
+
+
+def test_header_bytes_of_sections_count_as_those_of_their_frame() -> None:
+    lines = ("Content-Type: a/b", "Content-Length: 0")
+    begun = [frame("A", "Sections: 2"), frame(*lines)]
+    left = LIMITS.header_bytes_max - sum(len(part) - len("\r\n\r\n") for part in begun)
+    room = left - len("\r\n".join((*lines, "X: ")))
+    ends = [frame(*lines, "X: " + "x" * length) for length in (room, room + 1)]
+    assert len(all_ways(b"".join((*begun, ends[0])))[0].sections) == 2
+    too_long = (Refusal.TOO_LARGE, "the header lines are longer than 1000 bytes")
+    assert all_ways(b"".join((*begun, ends[1]))) == [too_long]
+
+
+def test_header_lines_of_a_frame_that_is_not_whole_are_held_too() -> None:
+    reader = FrameReader(LIMITS)
+    reader.feed(
+        frame("A", "X: " + "x" * 200, "Sections: 2") + frame("Content-Type: a/b", "Content-Length: 0")
+    )
+    assert reader.take() is None
+    assert reader.unfinished_bytes > 200
+
+
 @given(messages)
 def test_a_message_is_read_as_it_was_written(message: Any) -> None:
     wire = encode_message(message)
@@ -211,7 +238,8 @@ def test_a_message_is_read_as_it_was_written(message: Any) -> None:
     (taken,) = outcomes(delivery, limits=WIDE)
     del taken.headers[0]
     assert message_of(taken) == message
-    assert outcomes(*(delivery[at : at + 1] for at in range(len(delivery))))[0].sections == message.sections
+    bytewise = outcomes(*(delivery[at : at + 1] for at in range(len(delivery))), limits=WIDE)
+    assert bytewise[0].sections == message.sections
 
 
 @given(messages)

@@ -137,3 +137,18 @@ async def test_a_server_whose_large_message_comes_slowly_is_not_silent(autojump_
             connection.check()
             assert [frame.sections[0].body for frame in came] == [MUCH]
             running.cancel_scope.cancel()
+
+
+async def test_what_comes_may_have_more_headers_than_a_client_may_send(autojump_clock: MockClock) -> None:
+    """As an item of XMPP, in which each of 64 sections may have as many as a frame."""
+    ours, theirs = memory_stream_pair()
+    came: list[Frame] = []
+    connection = FrameConnection(ours, came.append)
+    headers = tuple((f"X-{number}", "x" * 300) for number in range(200))
+    sent = Frame("MESSAGE", "t", [], (Section("text/plain", b"hello", headers),) * 64)
+    async with trio.open_nursery() as running:
+        running.start_soon(connection.run)
+        await theirs.send_all(encode_frame(sent))
+        await wait_all_tasks_blocked()
+        assert came == [sent]
+        running.cancel_scope.cancel()

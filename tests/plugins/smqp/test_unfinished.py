@@ -122,6 +122,23 @@ async def test_who_has_too_much_unfinished_is_refused_and_others_are_not(
         assert (await three.line())[0] == "OK PUBLISH"
 
 
+async def test_what_is_refused_is_passed_over_where_there_is_no_room_for_its_head_either(
+    site: BrokerSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemon.connections.unfinished.WAIT_S", 0)
+    async with connected(site) as one, connected(site) as two, connected(site) as three:
+        await one.send(begun("t", "c1")[0])
+        await settle()
+        await two.send(publish("t", "c2", body=b"x" * (MEGABYTE - 2_000))[:-1])
+        await settle()
+        begin, end = begun("t", "c3", "X: " + "x" * 5_000)
+        await three.send(begin)
+        await settle()
+        await three.send(end, frame("PING"))
+        assert (await three.line())[0] == "ERROR too-many"
+        assert (await three.line())[0] == "PONG"
+
+
 async def test_what_a_connection_held_is_free_when_it_is_lost(site: BrokerSite) -> None:
     async with connected(site) as peer:
         await peer.send(begun("t", "c1")[0])
