@@ -14,6 +14,10 @@ MODES: Final[tuple[DeliveryMode, ...]] = get_args(DeliveryMode)
 ReceiptMode = Literal["NONE", "ONE", "ALL"]
 
 INFINITE: Final = math.inf
+HEADER_BYTES: Final = 200
+"""What a header takes in memory besides its text."""
+FEW_HEADERS_BYTES: Final = 512
+"""What is not counted of the headers of a message: nearly all have no more."""
 DEPTH_UNLIMITED: Final = -1
 
 
@@ -72,3 +76,15 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         if len(sections) == 1:  # nearly all have one
             return len(sections[0].body)
         return sum(len(section.body) for section in sections)
+
+    @property
+    def header_bytes(self) -> int:
+        """About the memory of headers unknown to SMQP, and of those of sections; 0 for few short ones."""
+        total = 0
+        for name, value in self.others:
+            total += len(name) + len(value) + HEADER_BYTES
+        for section in self.sections:
+            total += len(section.content_type) + HEADER_BYTES
+            for name, value in section.headers:
+                total += len(name) + len(value) + HEADER_BYTES
+        return total if total > FEW_HEADERS_BYTES else 0

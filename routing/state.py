@@ -103,7 +103,7 @@ class SiteState:
         unguaranteed: by id, the unguaranteed messages that wait and nobody has; the longest first.
         unguaranteed_locks: by id, how many subscriptions have an unguaranteed message; the longest first.
         unguaranteed_bytes: what both take.
-        header_bytes: by id, of unguaranteed messages that have headers unknown to SMQP.
+        header_bytes: by id, of unguaranteed messages that have many headers, or long ones.
         locking: subscriptions with locks that can time out.
     """
 
@@ -220,8 +220,8 @@ class SiteState:
             self.out.append(StoreMessage(entry, message, receipt_due, cause, head, now))
             return
         self.out.append(KeepMessage(entry, message))
-        if message.others:
-            self.header_bytes[entry.id] = sum(len(name) + len(value) for name, value in message.others)
+        if header_bytes := message.header_bytes:
+            self.header_bytes[entry.id] = header_bytes
 
     def memory_bytes(self, entry: Entry) -> int:
         """What an unguaranteed message in memory takes, about."""

@@ -1,8 +1,11 @@
 """Accepting messages: once, within bounds, and what is not guaranteed. Source: routing contract 1 and 3."""
 
+from typing import Any
+
 import pytest
 
 from routing.errors import Refusal
+from routing.message import Section
 from tests.support.one_router import RouterSite
 
 
@@ -135,10 +138,23 @@ def test_under_pressure_what_a_worker_has_in_hand_is_dropped_last() -> None:
     assert site.router._state.unguaranteed_bytes == 0
 
 
-def test_unguaranteed_messages_without_bodies_take_memory_too(site: RouterSite) -> None:
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"others": (("X", "y" * 3_000),)},
+        {"others": tuple((f"X-{number}", "") for number in range(15))},
+        {"sections": (Section("text/plain", b"", (("X", "y" * 3_000),)),)},
+        {"sections": (Section("text/plain; x=" + "y" * 3_000, b""),)},
+        {"sections": tuple(Section("text/plain", b"") for _ in range(15))},
+    ],
+    ids=["a long header", "many headers", "a long one of a section", "a long type", "many sections"],
+)
+def test_unguaranteed_messages_without_bodies_take_memory_too(
+    site: RouterSite, headers: dict[str, Any]
+) -> None:
     eva = site.login("eva")
     for topic in range(20):
-        eva.publish(f"t{topic}", "", guarantee=False, delivery="ONE", others=(("X", "y" * 3_000),))
+        eva.publish(f"t{topic}", guarantee=False, delivery="ONE", **headers)
     assert [t.event for t in site.told].count("dropped") == 18
     assert len(site.router._state.header_bytes) == 2
 

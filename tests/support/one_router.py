@@ -106,13 +106,12 @@ class RouterClient:
     def publish(self, topic: str, body: str = "", **headers: Any) -> str:
         """The Smuid that was answered; "" for an unguaranteed message, which is not answered.
 
-        Among `headers` may be a `delay_s`.
+        Among `headers` may be a `delay_s`, and `sections` in the place of the body.
         """
         delay_s: float = headers.pop("delay_s", 0.0)
         request = self._request()
-        message = Message(
-            created="2026-11-21T10:00:00.000Z", sections=(Section("text/plain", body.encode()),), **headers
-        )
+        sections = headers.pop("sections", (Section("text/plain", body.encode()),))
+        message = Message(created="2026-11-21T10:00:00.000Z", sections=sections, **headers)
         site = self.site
         site.router.publishing.publish(
             site.now, self.consumer, topic, message, self.address, request, delay_s=delay_s

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from trio.testing import MockClock
 
 from daemon.broker.session import BrokerSession
@@ -137,6 +138,19 @@ async def test_what_does_not_fit_whole_is_refused_whole(session: BrokerSession) 
     await event(session, Delivered, found)
     assert (await event(session, Answer, found)).request == "alone"
     assert not [event for event in found if isinstance(event, Delivered)]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [Message(sections=(Section("text/plain", b"x" * 40_000),)), Message(others=(("X", "x" * 40_000),))],
+    ids=["bodies", "headers"],
+)
+async def test_what_it_publishes_counts_until_it_is_on_disk(session: BrokerSession, message: Message) -> None:
+    together(session, *[(session.publish, "out", message)] * 2)
+    assert session.is_storing_much
+    await event(session, Answer, [])
+    await trio.testing.wait_all_tasks_blocked()
+    assert not session.is_storing_much
 
 
 async def test_what_fits_exactly_is_taken_whole(tmp_path: Path) -> None:

@@ -175,3 +175,17 @@ async def test_a_client_is_read_from_no_faster_than_the_disk_takes_what_it_sends
             assert (start, attributes["Cmuid"]) == ("OK PUBLISH", f"c{number}")
         await settle()
         assert site.broker.unfinished.bytes == 0
+
+
+async def test_it_is_so_where_what_a_client_sends_is_headers(site: BrokerSite) -> None:
+    async with connected(site) as peer:
+        async with slow_disk(site):
+            headers = ("Delivery: ONE", "X: " + "x" * 60_000)
+            await peer.send(*(publish("t", f"c{n}", *headers, body=b"") for n in range(100)))
+            await settle()
+            assert 0 < site.broker.held < 70
+            assert site.broker.unfinished.bytes < 4 * MEGABYTE
+        for _ in range(100):
+            assert (await peer.line())[0] == "OK PUBLISH"
+        await settle()
+        assert site.broker.unfinished.bytes == 0
