@@ -19,6 +19,9 @@ from routing.peering.wants import PATTERNS, WANTS_FROM_NEWS
 OFFERED: Final = (*FEATURES, PATTERNS, NEWS, WANTS_FROM_NEWS, COUNTS)
 """What a site says to its peers that it knows, besides what it says to all sites in its news."""
 
+HEADERS_GROW: Final = 4
+"""How many times as long as they came headers may be: STOMP's are percent-encoded, and the site adds some."""
+
 
 class LinkedPort(RouterPort, Protocol):
     """The broker, as its links see it, and as it sees them."""
@@ -67,7 +70,12 @@ def joined(
         port=broker.federating,
         source=source,
         wall_us=broker.clock.wall_us,
-        message_bytes_max=lambda: broker.limits.message_bytes_max + broker.limits.frame_header_bytes_max,
+        message_bytes_max=lambda: _wire_bytes_max(broker.limits),
         mishaps=broker.mishaps,
     )
     return manager
+
+
+def _wire_bytes_max(limits: Limits) -> int:
+    """What a message of this site, or of one with the same limits, may have at most."""
+    return limits.message_bytes_max + HEADERS_GROW * limits.frame_header_bytes_max

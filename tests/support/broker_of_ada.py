@@ -6,7 +6,7 @@ from pathlib import Path
 
 from daemon.accounts.accounts import Accounts
 from daemon.broker.lifetime import OpenedBroker, opened_broker
-from daemon.settings import Settings, SiteSettings
+from daemon.settings import Limits, Settings, SiteSettings
 from tests.support.passwords import cheap_hash
 
 _HASHED = cheap_hash("correct horse")
@@ -22,12 +22,15 @@ administer = ["#"]
 
 
 @asynccontextmanager
-async def broker_of_ada(directory: Path, server: str) -> AsyncIterator[OpenedBroker]:
+async def broker_of_ada(
+    directory: Path, server: str, limits: Limits | None = None
+) -> AsyncIterator[OpenedBroker]:
     """What is there is read again, as after a restart. The account `ada` may do everything."""
     directory.mkdir(exist_ok=True)
     accounts = directory / "accounts.toml"
     accounts.write_text(_ACCOUNT)
     accounts.chmod(0o600)
     site = SiteSettings(server_name=server, accounts_file=accounts, state_directory=directory)
-    async with opened_broker(Settings(site=site), Accounts(accounts, server)) as opened:
+    settings = Settings(site=site, limits=limits or Limits())
+    async with opened_broker(settings, Accounts(accounts, server)) as opened:
         yield opened

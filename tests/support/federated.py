@@ -15,7 +15,7 @@ from daemon.hops.writer import HopLog
 from daemon.link.joining import OFFERED, joined
 from daemon.link.manager import LinkManager
 from daemon.link.peers_file import PeerEntry
-from daemon.settings import LinkSettings
+from daemon.settings import Limits, LinkSettings
 from daemon.store.store import Store
 from routing.message import Message, Section
 from routing.peering.news import ATTACHED, DESTINATIONS
@@ -193,13 +193,14 @@ async def federated_site(
     *,
     features: tuple[str, ...] = OFFERED,
     rules: Mapping[str, Mapping[str, Any]] | None = None,
+    limits: Limits | None = None,
 ) -> AsyncIterator[FederatedSite]:
     """Run a site in `directory/name`; its links end with the block, without goodbye.
 
     `rules` are what `daemon.link.peers_file.PeerEntry` has more than name and address, by peer.
     """
     rules = rules or {}
-    async with broker_of_ada(directory / name, name) as opened:
+    async with broker_of_ada(directory / name, name, limits) as opened:
         broker = opened.broker
         links = joined(
             broker,

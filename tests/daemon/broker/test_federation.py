@@ -69,7 +69,7 @@ async def test_a_site_whose_limits_have_changed_takes_from_its_peers_what_they_a
         await reader.subscribe("weather")
         await alpha.wanted("ALL", "weather")
         publisher = await alpha.client("publisher")
-        text = "x" * 100_000
+        text = "x" * 300_000
         await publisher.publish("weather", text, depth=1)
         assert await reader.take() == text
         limits = Limits(message_bytes_max=1_000)

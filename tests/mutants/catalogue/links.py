@@ -139,8 +139,8 @@ MUTATIONS = [
     Mutation(
         name="the links of a site keep the limits of its start",
         file="daemon/link/joining.py",
-        old="lambda: broker.limits.message_bytes_max + broker.limits.frame_header_bytes_max",
-        new="lambda limits=broker.limits: limits.message_bytes_max + limits.frame_header_bytes_max",
+        old="lambda: _wire_bytes_max(broker.limits)",
+        new="lambda limits=broker.limits: _wire_bytes_max(limits)",
         tests=(
             "tests/daemon/broker/test_federation.py::test_a_site_whose_limits_have_changed_takes_from_its_peers_what_they_allow",
         ),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from daemon.frontend import Limits
 from plugins.stomp.codec import VERSIONS
 from plugins.stomp.settings import StompSettings
 from tests.plugins.stomp.test_across_protocols import EVERY_BYTE, everything
@@ -19,12 +20,14 @@ CHAIN = {"alpha": ["beta"], "beta": ["alpha", "gamma"], "gamma": ["beta"]}
 
 
 @asynccontextmanager
-async def clients(directory: Any, depth: int = 0, version: str = "1.2") -> AsyncIterator[Any]:
+async def clients(
+    directory: Any, depth: int = 0, version: str = "1.2", limits: Limits | None = None
+) -> AsyncIterator[Any]:
     """The sites at both ends, and a client that is logged in at each."""
     network = MemoryNetwork()
     async with AsyncExitStack() as stack:
         sites = [
-            await stack.enter_async_context(federated_site(network, directory, name, peers))
+            await stack.enter_async_context(federated_site(network, directory, name, peers, limits=limits))
             for name, peers in CHAIN.items()
         ]
         for site in sites:
@@ -53,6 +56,20 @@ async def test_a_pattern_brings_what_is_sent_two_sites_away(tmp_path: Path, kind
         ]
         for message in messages:
             await receiver.ask("ACK", {"id": message.headers["ack"]})
+
+
+async def test_the_longest_body_arrives_beside_headers_that_become_longer(tmp_path: Path) -> None:
+    """A line end is none that SMQP has in a header: all of the value is percent-encoded."""
+    limits = Limits(message_bytes_max=100_000)
+    async with clients(tmp_path, depth=-1, limits=limits) as (alpha, _, sender, receiver):
+        await receiver.subscribe("/queue/maps", ack="client-individual")
+        await alpha.wanted("ONE", "maps", within=1)
+        headers = {"destination": "/queue/maps", "content-length": "100000"}
+        headers |= {f"legend-{number}": "\n" + "é" * 7_900 for number in range(4)}
+        await sender.ask("SEND", headers, b"x" * 100_000)
+        message = await receiver.expect("MESSAGE", hops="alpha,beta")
+        assert message.body == b"x" * 100_000
+        assert message.headers["legend-3"] == headers["legend-3"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
