@@ -44,6 +44,7 @@ _CR: Final = ord("\r")
 _SPACE: Final = ord(" ")
 _BACKSLASH: Final = ord("\\")
 _LINE_ENDS: Final = frozenset(b"\r\n")
+_empty_line: Final = re.compile(rb"\n\r?\n").search
 _RECEIPT: Final = re.compile(rb"[^\n\0]*\n(?:(?!\r?\n)[^\n\0]+\n)*?receipt:([^\r\n\0]*)")
 _ESCAPE: Final = re.compile(r"\\(?:.|$)", re.DOTALL)
 
@@ -128,6 +129,7 @@ class Decoder:
         self._more = bytearray()  # came after _data, not yet joined to it
         self._wanted = 0  # no use to look again before this many bytes are here from _at on ...
         self._needle = False  # ... or before a line end (in the headers) or a NUL has come
+        self._searched = 0  # bytes from _at on before which no empty line begins
         self._head: tuple[str, dict[str, str], int, int] | None = None  # parsed, its body not yet here
         self._error: FramingLost | None = None
 
@@ -237,22 +239,18 @@ class Decoder:
         self._at = at
         if at == size:
             return None
-        end = data.find(b"\n\n", at)
-        head = data[at:end] if end >= 0 else data[at:]
-        offset = len(head) + 2
-        if end < 0 or _CR in head:
-            # which may end with the first of the two: then the second is of the body
-            first = data.find(b"\n\r\n", at, end + 1 if end >= 0 else size)
-            if first >= 0:
-                offset = first + 3 - at
-                head = data[at:first]
-            elif end < 0:
-                if _NUL in head:
-                    raise FramingLost("a frame ended before the empty line that ends its headers")
-                if len(head) > self._header_bytes_max:
-                    raise self._head_too_large()
-                self._needle = True
-                return None
+        empty_line = _empty_line(data, at + self._searched)
+        if empty_line is None:
+            if data.find(_NUL, at + self._searched) >= 0:
+                raise FramingLost("a frame ended before the empty line that ends its headers")
+            if size - at > self._header_bytes_max:
+                raise self._head_too_large()
+            self._searched = max(size - at - 2, 0)
+            self._needle = True
+            return None
+        self._searched = 0
+        head = data[at : empty_line.start()]
+        if _CR in head:
             head = head.removesuffix(b"\r").replace(b"\r\n", b"\n")
         if _NUL in head:
             raise FramingLost("a frame ended before the empty line that ends its headers")
@@ -268,7 +266,7 @@ class Decoder:
             length = int(stated) if len(stated) <= 20 else self._body_bytes_max + 1
             if length > self._body_bytes_max:
                 raise self._body_too_large(command)
-        return command, headers, offset, length
+        return command, headers, empty_line.end() - at, length
 
     def _headers(self, head: bytes) -> tuple[str, dict[str, str]]:
         try:
