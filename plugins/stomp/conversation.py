@@ -252,7 +252,7 @@ class StompConversation(Conversation):
         transaction, receipt = headers.get("transaction"), headers.get("receipt")
         if transaction is not None:
             size = len(frame.body) + sum(len(name) + len(value) for name, value in headers.items())
-            self._transactions.add(transaction, sending.read_for_commit(frame), size)
+            self._transactions.add(transaction, sending.read_for_commit(frame), size, len(headers))
             self._receipt(receipt)
             return
         topic, message, delay_s = sending.read(frame)

@@ -7,18 +7,20 @@ import msgspec
 
 from plugins.stomp.settings import StompSettings
 from routing.errors import Refusal
+from routing.message import HEADER_BYTES
 
 STEP_BYTES: Final = 1_024
-"""What a waiting frame takes besides its headers and body."""
+"""What a waiting frame takes besides its headers, each with `HEADER_BYTES`, and its body."""
 
 Step = Callable[[], None]
 
 
 class Transaction(msgspec.Struct):
-    """An open transaction: what its COMMIT will do, and the bytes of the frames that wait for it."""
+    """An open transaction: what its COMMIT will do; the bytes and the headers of frames that wait for it."""
 
     steps: list[Step] = msgspec.field(default_factory=list)
     bytes: int = 0
+    headers: int = 0
 
 
 class Transactions:
@@ -29,11 +31,12 @@ class Transactions:
         self._open: dict[str, Transaction] = {}
         self._frames = 0
         self._bytes = 0
+        self._headers = 0
 
     @property
     def bytes(self) -> int:
         """Memory that all of them take, about."""
-        return self._bytes + self._frames * STEP_BYTES
+        return self._bytes + self._frames * STEP_BYTES + self._headers * HEADER_BYTES
 
     def begin(self, name: str) -> None:
         """Open one."""
@@ -45,8 +48,8 @@ class Transactions:
             )
         self._open[name] = Transaction()
 
-    def add(self, name: str, step: Step, frame_bytes: int = 0) -> None:
-        """Let a step wait for COMMIT."""
+    def add(self, name: str, step: Step, frame_bytes: int = 0, headers: int = 0) -> None:
+        """Let a step wait for COMMIT, and with it so many bytes in so many headers and a body."""
         transaction = self._find(name)
         frames, held = self._frames + 1, self._bytes + frame_bytes
         if frames > self._settings.transaction_frames_max or held > self._settings.transaction_bytes_max:
@@ -56,8 +59,10 @@ class Transactions:
                 f"{self._settings.transaction_bytes_max} bytes",
             )
         self._frames, self._bytes = frames, held
+        self._headers += headers
         transaction.steps.append(step)
         transaction.bytes += frame_bytes
+        transaction.headers += headers
 
     def publishes(self, name: str | None) -> bool:
         """Whether it is open, and there are SENDs in it."""
@@ -69,12 +74,13 @@ class Transactions:
         del self._open[name]
         self._frames -= len(transaction.steps)
         self._bytes -= transaction.bytes
+        self._headers -= transaction.headers
         return transaction.steps
 
     def abort_all(self) -> None:
         """Drop all that is open: nothing of it will happen."""
         self._open.clear()
-        self._frames = self._bytes = 0
+        self._frames = self._bytes = self._headers = 0
 
     def _find(self, name: str) -> Transaction:
         transaction = self._open.get(name)

@@ -5,8 +5,11 @@ import trio.testing
 
 from daemon.settings import Limits
 from plugins.stomp.codec import encode
+from plugins.stomp.settings import StompSettings
+from tests.support.remembered import bytes_kept
 from tests.support.site import BrokerSite
 from tests.support.stomp import ConnectStomp, StompClient
+from tests.support.stomp_wire import Wire
 
 MEGABYTE = 1_000_000
 
@@ -54,6 +57,19 @@ async def test_what_is_forbidden_is_refused_before_its_body(
     error = await eve.expect("ERROR", message="forbidden", receipt_id="1")
     assert error.body.startswith(b"SEND: eve may not publish")
     assert site.broker.unfinished.bytes == 0
+
+
+async def test_an_open_transaction_counts_for_as_much_as_it_takes(site: BrokerSite) -> None:
+    with Wire(site, "1.2", StompSettings()) as wire:
+        await wire.begin(needs_message=False)
+        empty = wire.connection.unfinished_bytes
+
+        def send(number: int) -> None:
+            headers = {"destination": "/queue/t", "transaction": "t"}
+            wire.give(encode("SEND", headers | {f"x-{at}": str(number) for at in range(190)}))
+
+        kept = bytes_kept(send, times=50)
+        assert 0 < kept < wire.connection.unfinished_bytes - empty
 
 
 async def test_open_transactions_count_until_they_end(site: BrokerSite, ada: StompClient) -> None:
