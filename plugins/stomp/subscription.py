@@ -20,8 +20,11 @@ _REFUSED: Final = ("browser", "no-local", "activemq.noLocal", "activemq.exclusiv
 """Whoever asks for these of ActiveMQ would lose messages, or get some twice, if they were passed over."""
 _ACCEPTS: Final[dict[str, Accepts]] = {"topic": "ALL", "queue": "ONE"}
 
-PREFIXES_MAX: Final = 1_000
-"""Topics whose destination a subscription keeps written; a pattern may take any number."""
+PREFIXES_BYTES_MAX: Final = 262_144
+"""Of the destinations that a subscription keeps written; a pattern may take any number of topics."""
+
+PREFIX_BYTES: Final = 250
+"""What one of them takes besides its text."""
 
 _is_name = re.compile(r"[^\x00-\x1f\x7f]{1,255}").fullmatch
 
@@ -102,9 +105,10 @@ class Subscription:
             if self.id is not None:
                 lines.append(f"subscription:{escape(self.id, version)}")
             lines.append(f"destination:{escape(destination, version)}\n")
-            if len(self.prefixes) >= PREFIXES_MAX:
+            prefix = "\n".join(lines).encode()
+            if len(self.prefixes) >= PREFIXES_BYTES_MAX // (PREFIX_BYTES + len(prefix)):
                 self.prefixes.clear()
-            prefix = self.prefixes[event.topic, delivery] = "\n".join(lines).encode()
+            self.prefixes[event.topic, delivery] = prefix
         return prefix
 
     def settled(self, number: int) -> list[int]:

@@ -3,8 +3,14 @@
 import msgspec
 import pytest
 
+from daemon.broker.bodies import Stored
+from daemon.frontend import Delivered
 from daemon.settings import Limits
+from plugins.stomp.destinations import parse_destination
+from plugins.stomp.subscription import Subscription
 from routing.errors import Refusal
+from routing.message import Message
+from tests.support.remembered import bytes_kept
 from tests.support.site import BrokerSite
 from tests.support.stomp import ConnectStomp, StompClient
 
@@ -63,3 +69,18 @@ async def test_those_of_a_configuration_that_is_read_anew_hold_for_who_is_logged
     await ada.ask("SEND", {"destination": "/queue/a", **headers}, b"x" * 200)
     await ada.send("SEND", {"destination": "/queue/a", "content-length": "201"})
     await ada.refused(Refusal.TOO_LARGE)
+
+
+@pytest.mark.parametrize("id", ["0", "0" * 16_000], ids=["short", "long"])
+def test_however_many_topics_a_pattern_takes_few_destinations_are_kept(id: str) -> None:
+    subscription = Subscription(id, parse_destination("/topic/t.#"), {"t.#": "/topic/t.#"}, "auto")
+    stored = Stored(message=Message())
+
+    def deliver(number: int) -> None:
+        event = Delivered(
+            number, f"t.{number}", "", stored, 1, False, False, None, None, 60.0, False, 0, number, "t.#"
+        )
+        written = f"MESSAGE\nsubscription:{id}\ndestination:/topic/t.{number}\n"
+        assert subscription.prefix(event, "1.2") == written.encode()
+
+    assert bytes_kept(deliver, times=1_900) < 300_000
