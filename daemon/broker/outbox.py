@@ -156,7 +156,9 @@ class Outbox:
         unread = [each.message_id for each in handed if isinstance(each, UnreadDelivery)]
         found: dict[int, Stored] = {}
         if unread:
-            found = await self._reading.load(unread)
+            # headers are not in the sizes of those that were not read, and may be most of them
+            found, loaded = await self._reading.load_some(unread, EVENTS_BYTES)
+            handed, size = _up_to(loaded, handed)
         elif not has_waited:  # who has, has let all others run
             await trio.lowlevel.cancel_shielded_checkpoint()
         del self._items[: len(handed)]
@@ -187,5 +189,19 @@ class Outbox:
             self._door.resume(self.consumer)
 
 
+def _up_to(unread: int, items: list[OutboxItem]) -> tuple[list[OutboxItem], int]:
+    """What stands before the next delivery after so many of messages that had to be read, and its cost."""
+    size = 0
+    for count, item in enumerate(items):
+        if isinstance(item, UnreadDelivery):
+            if not unread:
+                return items[:count], size
+            unread -= 1
+        size += _cost(item)
+    return items, size
+
+
 def _cost(event: OutboxItem) -> int:
-    return event.size + EVENT_BYTES if isinstance(event, (Delivered, UnreadDelivery)) else EVENT_BYTES
+    if isinstance(event, Delivered):
+        return event.size + event.stored.message.header_bytes + EVENT_BYTES
+    return event.size + EVENT_BYTES if isinstance(event, UnreadDelivery) else EVENT_BYTES

@@ -7,7 +7,7 @@ quarantine (`daemon.store.tables.quarantine`).
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import trio
@@ -44,17 +44,21 @@ class Reading:
 
     async def load(self, ids: Iterable[int]) -> dict[int, Stored]:
         """Messages by id; those that have ended, or cannot be read, are left out."""
-        wanted = list(ids)
-        if not wanted:
-            return {}
+        found, _ = await self.load_some(list(ids), math.inf)
+        return found
+
+    async def load_some(self, ids: Sequence[int], bytes_max: float) -> tuple[dict[int, Stored], int]:
+        """As `load` the first of these, until they have so many bytes, and how many of `ids` that were."""
+        if not ids:
+            return {}, 0
         async with self.lock:
-            loaded = await trio.to_thread.run_sync(self._store.load, wanted)
+            loaded = await trio.to_thread.run_sync(self._store.load, ids, bytes_max)
         found = _decoded(loaded)
-        for id in wanted:
+        for id in ids[: loaded.ids]:
             entry = self._door.view.entry(id)
             if id not in found and entry is not None:
                 self._set_aside(entry, loaded.unreadable.get(id, NOT_STORED))
-        return found
+        return found, loaded.ids
 
     def load_now(self, entry: Entry) -> Stored | None:
         """One message, for the thread of the event loop; None where it cannot be read."""

@@ -123,10 +123,12 @@ class Loaded(msgspec.Struct):
     Attributes:
         wires: by id.
         unreadable: by id, why not.
+        ids: how many were looked for.
     """
 
     wires: dict[int, bytes]
     unreadable: dict[int, str]
+    ids: int = 0
 
 
 def make_store(path: Path, server_name: str, identity: str) -> str:
@@ -288,10 +290,14 @@ class Store:
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def load(self, ids: Iterable[int]) -> Loaded:
-        """Messages by id; what is no longer there is left out. May block on the disk."""
+    def load(self, ids: Iterable[int], bytes_max: float = math.inf) -> Loaded:
+        """The first of these, until they have so many bytes; what is not there is left out. May block."""
         loaded = Loaded({}, {})
+        size = 0
         for id in ids:
+            if size >= bytes_max:
+                break
+            loaded.ids += 1
             try:
                 try:
                     row = self._reader.execute(messages.READ, (id,)).fetchone()
@@ -307,6 +313,7 @@ class Store:
                 loaded.unreadable[id] = "its checksum is wrong: bits of it have changed since it was stored"
             else:
                 loaded.wires[id] = wire
+                size += len(wire)
         return loaded
 
     def quarantined(self) -> list[Quarantined]:

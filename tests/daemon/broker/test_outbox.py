@@ -1,7 +1,9 @@
 """What a session is handed: in order, from memory or the disk, and no more than its front end sends."""
 
 from pathlib import Path
+from typing import Any
 
+import pytest
 import trio
 import trio.testing
 from trio.testing import MockClock
@@ -11,24 +13,43 @@ from daemon.broker.outbox import EVENTS_BYTES, PENDING_BYTES_MAX
 from tests.support.broker import virtual_site
 
 
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [(bytes(10_000), {}), (b"", {"others": (("X", "x" * 10_000),)})],
+    ids=["body", "headers"],
+)
 async def test_a_slow_session_is_paused_and_costs_others_nothing(
-    tmp_path: Path, mock_clock: MockClock
+    tmp_path: Path, mock_clock: MockClock, body: bytes, headers: dict[str, Any]
 ) -> None:
-    body = bytes(10_000)
-    count = 3 * PENDING_BYTES_MAX // len(body)
+    count = 3 * PENDING_BYTES_MAX // 10_000
     async with virtual_site(tmp_path) as site:
         slow, quick = site.login("ada"), site.login("bob")
         slow.session.subscribe("news", frontend.SubscribeOptions(credit=10_000))
         await quick.subscribe("news", credit=10_000)
         eva = site.login("eva")
         for _ in range(count):
-            await eva.publish("news", body)
+            await eva.publish("news", body, **headers)
         got = await quick.delivered(count)
         assert len(got) == count
         in_hand = len(slow.session.consumer.locks)
-        assert in_hand * len(body) <= 1.1 * PENDING_BYTES_MAX
+        assert in_hand * 10_000 <= 1.1 * PENDING_BYTES_MAX
         bodies = [each.stored.message.sections[0].body for each in await slow.delivered(count)]
         assert bodies == [body] * count
+
+
+async def test_of_messages_with_long_headers_few_are_read_from_the_disk_at_a_time(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with virtual_site(tmp_path) as site:
+        eva = site.login("eva")
+        smuids = [
+            await eva.publish("jobs", delivery="ONE", others=(("X", "x" * EVENTS_BYTES),)) for _ in range(9)
+        ]
+    async with virtual_site(tmp_path) as site:
+        ada = await site.login("ada").subscribe("jobs", credit=1_000)
+        for smuid in smuids:
+            (got,) = await ada.delivered()
+            assert got.stored.message.smuid == smuid
 
 
 async def test_bodies_that_are_not_in_memory_come_from_the_disk(
