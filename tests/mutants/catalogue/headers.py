@@ -65,4 +65,29 @@ MUTATIONS = [
         new="hops=d.copy.hops",
         tests=("tests/daemon/broker/test_federation.py::test_a_message_crosses_a_link_and_its_copies_end",),
     ),
+    Mutation(
+        name="header lines of sections have no bound together",
+        file="routing/frames.py",
+        old="unfinished.header_bytes + len(head),",
+        new="0,",
+        tests=("tests/routing/test_frames.py::test_header_bytes_of_sections_count_as_those_of_their_frame",),
+    ),
+    Mutation(
+        name="headers of sections take no memory",
+        file="routing/message.py",
+        old="for name, value in section.headers:",
+        new="for name, value in ():",
+        tests=(
+            "tests/routing/test_router_publishing.py::test_unguaranteed_messages_without_bodies_take_memory_too",
+        ),
+    ),
+    Mutation(
+        name="of what a session is handed all is read at once, however long its headers are",
+        file="daemon/broker/outbox.py",
+        old="load_some(unread, EVENTS_BYTES)",
+        new="load_some(unread, 10**12)",
+        tests=(
+            "tests/daemon/broker/test_outbox.py::test_of_messages_with_long_headers_few_are_read_from_the_disk_at_a_time",
+        ),
+    ),
 ]
