@@ -23,6 +23,10 @@ class StoredMessage(Protocol):
     def message(self) -> Message:
         """The message of `wire`, parsed; kept once parsed."""
 
+    @property
+    def header_bytes(self) -> int:
+        """`Message.header_bytes`, found once for all to whom it is delivered."""
+
     shared: Any
     """None until a front end keeps something here that it has encoded once for many subscribers."""
 

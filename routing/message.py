@@ -16,8 +16,8 @@ ReceiptMode = Literal["NONE", "ONE", "ALL"]
 INFINITE: Final = math.inf
 HEADER_BYTES: Final = 200
 """What a header takes in memory besides its text."""
-FEW_HEADERS_BYTES: Final = 512
-"""What is not counted of the headers of a message: nearly all have no more."""
+FEW_HEADERS_BYTES: Final = 2_048
+"""What is not counted: nearly all messages have fewer than ten short headers, and take no more."""
 DEPTH_UNLIMITED: Final = -1
 
 

@@ -19,11 +19,12 @@ OVERHEAD_BYTES: Final = 256
 class Stored:
     """A message as the broker holds it: encoded, parsed, or both."""
 
-    __slots__ = ("_message", "_wire", "shared")
+    __slots__ = ("_header_bytes", "_message", "_wire", "shared")
 
     def __init__(self, *, wire: bytes | None = None, message: Message | None = None) -> None:
         self._wire = wire
         self._message = message
+        self._header_bytes: int | None = None
         self.shared: object | None = None
         """For a front end to keep what it has encoded once for many subscribers."""
 
@@ -42,6 +43,13 @@ class Stored:
             assert self._wire is not None
             self._message = decode_message(self._wire)
         return self._message
+
+    @property
+    def header_bytes(self) -> int:
+        """`Message.header_bytes`, found once for all to whom it is delivered."""
+        if self._header_bytes is None:
+            self._header_bytes = self.message.header_bytes
+        return self._header_bytes
 
 
 class Bodies:

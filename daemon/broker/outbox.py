@@ -203,5 +203,5 @@ def _up_to(unread: int, items: list[OutboxItem]) -> tuple[list[OutboxItem], int]
 
 def _cost(event: OutboxItem) -> int:
     if isinstance(event, Delivered):
-        return event.size + event.stored.message.header_bytes + EVENT_BYTES
+        return event.size + event.stored.header_bytes + EVENT_BYTES
     return event.size + EVENT_BYTES if isinstance(event, UnreadDelivery) else EVENT_BYTES

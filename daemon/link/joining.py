@@ -20,7 +20,10 @@ OFFERED: Final = (*FEATURES, PATTERNS, NEWS, WANTS_FROM_NEWS, COUNTS)
 """What a site says to its peers that it knows, besides what it says to all sites in its news."""
 
 HEADERS_GROW: Final = 4
-"""How many times as long as they came headers may be: STOMP's are percent-encoded, and the site adds some."""
+"""How many times as long as they came headers may be: STOMP's are percent-encoded."""
+
+HEADERS_ADDED_BYTES: Final = 16_384
+"""For headers that sites add, and what marks STOMP's as such."""
 
 
 class LinkedPort(RouterPort, Protocol):
@@ -78,4 +81,5 @@ def joined(
 
 def _wire_bytes_max(limits: Limits) -> int:
     """What a message of this site, or of one with the same limits, may have at most."""
-    return limits.message_bytes_max + HEADERS_GROW * limits.frame_header_bytes_max
+    headers = HEADERS_GROW * limits.frame_header_bytes_max + HEADERS_ADDED_BYTES
+    return limits.message_bytes_max + headers

@@ -243,7 +243,12 @@ class Decoder:
         if empty_line is None:
             if data.find(_NUL, at + self._searched) >= 0:
                 raise FramingLost("a frame ended before the empty line that ends its headers")
-            if size - at > self._header_bytes_max:
+            # neither CRs count, nor what may be a part of the end of the head
+            head_bytes = size - at - data.endswith(b"\n")
+            if (
+                head_bytes > self._header_bytes_max
+                and head_bytes - data.count(_CR, at) > self._header_bytes_max
+            ):
                 raise self._head_too_large()
             self._searched = max(size - at - 2, 0)
             self._needle = True
