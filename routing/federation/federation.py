@@ -138,7 +138,7 @@ class Federation:
         self.outlook = Outlook(
             state.server,
             self.forwarding,
-            self.removing,
+            self.removing.entry_id,
             self.interest,
             state.matching,
             ways_of_one,

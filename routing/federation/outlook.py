@@ -4,7 +4,7 @@ And where a message would go from here, and why not elsewhere: the rules of `for
 without a message.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -14,7 +14,6 @@ from routing.federation.interest import Interest
 from routing.federation.obstacles import WORDS, Obstacle
 from routing.federation.own_wants import OwnWants
 from routing.federation.peer import Peer
-from routing.federation.removing import Removing
 from routing.federation.spreading import Spreading
 from routing.federation.ways_of_one import WaysOfOne
 from routing.matching import Matching
@@ -63,7 +62,7 @@ class Outlook:
         self,
         server: str,
         forwarding: Forwarding,
-        removing: Removing,
+        entry_id: Callable[[str], int | None],
         interest: Interest,
         matching: Matching,
         ways_of_one: WaysOfOne,
@@ -72,6 +71,7 @@ class Outlook:
         own_wants: OwnWants,
         assignments: Assignments,
     ) -> None:
+        """`entry_id`: the number here of a message that is or was here, the last time."""
         self.peers: Mapping[str, Peer] = forwarding.peers
         self.copies: Mapping[int, Copy] = crossing.by_id
         self.news: Mapping[str, KnownNews] = spreading.known
@@ -79,7 +79,7 @@ class Outlook:
         self.assignments = assignments
         self.has_room = forwarding.has_room
         self.would_hold = forwarding.would_hold
-        self._entry_id = removing.entry_id
+        self._entry_id = entry_id
         self._interest = interest
         self._matching = matching
         self._ways_of_one = ways_of_one
