@@ -277,11 +277,10 @@ class Federating:
 
     def awaited(self, smuid: str) -> list[Awaited]:
         """Of which peers an answer for a message is awaited."""
-        id, peers = self._door.outlook.unanswered(smuid)
-        found = []
-        for peer in peers:
-            attempt, sent_us = self.links.last_sent(peer, id) if self.links is not None else (0, 0)
-            found.append(Awaited(peer, self._door.outlook.is_up(peer), attempt, sent_us))
+        outlook, found = self._door.outlook, []
+        for one in outlook.unanswered(smuid):
+            attempt, sent_us = (0, 0) if self.links is None else self.links.last_sent(one.peer, one.entry_id)
+            found.append(Awaited(one.peer, outlook.is_up(one.peer), attempt, sent_us))
         return found
 
     def _why_down(self, peer: str) -> str:

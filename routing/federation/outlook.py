@@ -23,7 +23,6 @@ from routing.peering.copies import Copy, onward, within
 from routing.peering.crossing import Crossing
 from routing.peering.news import KnownNews
 from routing.peering.wants import Want
-from routing.queue import GONE
 
 
 class Way(msgspec.Struct, frozen=True):
@@ -44,6 +43,17 @@ class Way(msgspec.Struct, frozen=True):
     def why(self) -> str:
         """The obstacle in words; "" for none."""
         return WORDS[self.obstacle].format(self.detail)
+
+
+class AnswerDue(msgspec.Struct, frozen=True):
+    """A peer that is to have a message, and has not answered for it.
+
+    Attributes:
+        entry_id: the message's number here, by which it goes to this peer.
+    """
+
+    peer: str
+    entry_id: int
 
 
 class Outlook:
@@ -79,6 +89,7 @@ class Outlook:
         self.assignments = assignments
         self.has_room = forwarding.has_room
         self.would_hold = forwarding.would_hold
+        self._leaving: Mapping[str, list[int]] = crossing.leaving
         self._entry_id = entry_id
         self._interest = interest
         self._matching = matching
@@ -86,12 +97,20 @@ class Outlook:
         self._own_wants = own_wants
         self._server = server
 
-    def unanswered(self, smuid: str) -> tuple[int, list[str]]:
-        """The id here of a message that is held, and the peers that have not answered for it; 0 for none."""
-        copy = self.copies.get(self._entry_id(smuid) or 0)
-        if copy is None or copy.smuid != smuid or copy.entry.flags & GONE:
-            return 0, []
-        return copy.entry.id, [peer for peer in sorted(copy.forwards) if copy.unanswered(peer) is not None]
+    def unanswered(self, smuid: str) -> list[AnswerDue]:
+        """The peers that have not answered for a message, and to what.
+
+        One of mode ONE may be here again, and have ended here, while a peer has still to answer for what it
+        was handed before.
+        """
+        ids = dict.fromkeys((*self._leaving.get(smuid, ()), self._entry_id(smuid) or 0))
+        copies = [copy for id in ids if (copy := self.copies.get(id)) is not None and copy.smuid == smuid]
+        return [
+            AnswerDue(peer, copy.entry.id)
+            for copy in copies
+            for peer in sorted(copy.forwards)
+            if copy.unanswered(peer) is not None
+        ]
 
     def is_up(self, peer: str) -> bool:
         """Whether there is a link with a peer."""

@@ -19,6 +19,8 @@ from routing.federation import enquiry
 from routing.federation.assignments import Assignment
 from routing.federation.enquiry import About, Ask, Ping, Trace, Why
 from routing.link.units import Control, Lane
+from routing.message import Message, Section
+from routing.peering.copies import Arrival
 from routing.peering.news import ATTACHED, DESTINATIONS, NEWS
 from routing.peering.wants import PATTERNS
 from tests.support.federated import FederatedSite, federated_site
@@ -311,6 +313,26 @@ async def awaited_once_sent(site: FederatedSite, smuid: str) -> Awaited:
             await trio.sleep(0.01)
 
 
+def comes_home(site: FederatedSite, smuid: str, topic: str, text: str, *, way: tuple[str, ...]) -> None:
+    """A message of mode ONE comes to a site that had it before, from the last of those on its way."""
+    message = Message(
+        sections=(Section("text/plain", text.encode()),), smuid=smuid, account=f"test:ada@{site.name}"
+    )
+    site.broker.door.arrive(
+        Arrival(
+            peer=way[-1],
+            unit=None,
+            topic=topic,
+            message=message,
+            mode="ONE",
+            depth=-1,
+            hops=way,
+            timeout_left_s=None,
+            query=0,
+        )
+    )
+
+
 class TestWhy:
     async def test_the_way_of_a_message_is_told_by_all_who_had_it(self, tmp_path: Path) -> None:
         async with sites(
@@ -346,6 +368,28 @@ class TestWhy:
             assert report.findings.verdict.endswith(
                 "Still held: nobody is known to have it yet."
                 f" Sent to beta at {moment(awaited.sent_us)}, attempt 1: its answer is awaited."
+            )
+
+    async def test_a_peer_that_has_still_to_answer_for_a_message_that_has_come_home_is_named(
+        self, tmp_path: Path
+    ) -> None:
+        async with sites(tmp_path, PAIR) as running:
+            alpha = running["alpha"]
+            await (await running["beta"].client("worker")).subscribe("jobs")
+            await alpha.would_hand_over("jobs")
+            writer = await alpha.client("writer")
+            running.network.silence()
+            smuid = await writer.publish("jobs", "dig", depth=-1, delivery="ONE")
+            sent = await awaited_once_sent(alpha, smuid)
+            comes_home(alpha, smuid, "jobs", "dig", way=("alpha", "beta"))
+            worker = await alpha.client("worker")
+            await worker.subscribe("jobs")
+            assert await worker.take() == "dig"
+            assert alpha.broker.federating.awaited(smuid) == [sent]
+            [report], _ = await asked(alpha, Why(smuid), 1.0)
+            assert report.findings is not None
+            assert report.findings.verdict.endswith(
+                f" Sent to beta at {moment(sent.sent_us)}, attempt 1: its answer is awaited."
             )
 
     async def test_a_copy_that_waits_for_a_link_is_said_to_and_nothing_once_it_was_answered(

@@ -190,6 +190,15 @@ MUTATIONS = [
         tests=("tests/daemon/control/test_enquiring.py::TestWhy",),
     ),
     Mutation(
+        name="of a message that has come home it is not said who has still to answer for it",
+        file="routing/federation/outlook.py",
+        old="(*self._leaving.get(smuid, ()), self._entry_id(smuid) or 0)",
+        new="[self._entry_id(smuid) or 0]",
+        tests=(
+            "tests/routing/federation/test_homecoming.py::test_of_what_comes_home_each_peer_that_has_not_answered_is_known",
+        ),
+    ),
+    Mutation(
         name="who waits for a link is not told by why",
         file="daemon/cli/why.py",
         old="report = with_awaited(report, _awaited(state, smuid))",

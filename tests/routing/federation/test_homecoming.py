@@ -2,6 +2,7 @@
 
 import msgspec
 
+from routing.federation.outlook import AnswerDue
 from routing.peering.copies import Answered, Arrival, PeerRules
 from routing.peering.decisions import AcknowledgeUnit, Send
 from routing.router import Router
@@ -119,6 +120,27 @@ def test_what_comes_home_once_more_waits_for_each_peer_that_has_not_answered() -
         hops = (*hops, "alpha")
     alpha.federation.acknowledged(federation.now, "beta", entry_id, Answered("accepted"))
     assert sends(alpha) == ["beta"]
+
+
+def test_of_what_comes_home_each_peer_that_has_not_answered_is_known() -> None:
+    federation = RouterFederation({("alpha", "beta"), ("alpha", "gamma")})
+    for peer in ("beta", "gamma"):
+        federation.subscribe(peer, credit=0)
+    federation.settle()
+    federation.publish("alpha", "m", delivery="ONE", depth=-1)
+    alpha = federation.routers["alpha"]
+    [(first, leaving)] = federation.bulk["alpha", "beta"]
+    smuid = leaving.message.smuid
+    coming = msgspec.structs.replace(leaving, peer="beta", hops=("alpha", "beta"))
+    alpha.federation.arriving.arrive(federation.now, coming)
+    federation.take("alpha")
+    [(second, _)] = federation.bulk["alpha", "gamma"]
+    outlook = alpha.federation.outlook
+    assert outlook.unanswered(smuid) == [AnswerDue("beta", first), AnswerDue("gamma", second)]
+    alpha.federation.acknowledged(federation.now, "gamma", second, Answered("accepted"))
+    assert outlook.unanswered(smuid) == [AnswerDue("beta", first)]
+    alpha.federation.acknowledged(federation.now, "beta", first, Answered("accepted"))
+    assert outlook.unanswered(smuid) == []
 
 
 def test_what_waits_for_an_answer_goes_on_where_none_will_come() -> None:
