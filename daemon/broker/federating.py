@@ -280,7 +280,10 @@ class Federating:
         outlook, found = self._door.outlook, []
         for one in outlook.unanswered(smuid):
             attempt, sent_us = (0, 0) if self.links is None else self.links.last_sent(one.peer, one.entry_id)
-            found.append(Awaited(one.peer, outlook.is_up(one.peer), attempt, sent_us))
+            may_have = one.may_have or attempt > 0
+            found.append(
+                Awaited(one.peer, outlook.is_up(one.peer), may_have, attempt or one.attempt, sent_us)
+            )
         return found
 
     def _why_down(self, peer: str) -> str:

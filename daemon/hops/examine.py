@@ -27,11 +27,14 @@ class Awaited(msgspec.Struct, frozen=True):
 
     Attributes:
         is_up: whether there is a link with it.
-        attempt, sent_us: of the transfer that went last over this link; 0 while none has.
+        may_have: whether it may have the copy already.
+        attempt: of the transfer that went last; 0 while none has, as far as is known since the last start.
+        sent_us: when that went over this link; 0 where it went over an earlier one, if at all.
     """
 
     peer: str
     is_up: bool
+    may_have: bool = False
     attempt: int = 0
     sent_us: int = 0
 
@@ -128,9 +131,12 @@ def _awaited_words(one: Awaited) -> str:
     if one.sent_us:
         sent = f"Sent to {one.peer} at {moment(one.sent_us)}, attempt {one.attempt}"
         return f"{sent}: its answer is awaited."
-    if one.is_up:
-        return f"To be sent to {one.peer} when its turn comes on the link."
-    return f"To be sent to {one.peer} when there is a link with it."
+    when = "when its turn comes on the link" if one.is_up else "when there is a link with it"
+    if one.may_have and one.attempt:
+        has_it = f"Perhaps {one.peer} has it, from attempt {one.attempt} that it has not answered"
+        return f"{has_it}: it is sent again {when}."
+    unknown = "; whether it was before the last start of this site is not known" if one.may_have else ""
+    return f"To be sent to {one.peer} {when}{unknown}."
 
 
 def _matters(last: int, records: list[HopRecord]) -> bool:

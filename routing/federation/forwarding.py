@@ -281,6 +281,21 @@ class Forwarding:
             if (forward := copy.unanswered(peer)) is not None:
                 self._repeat(copy, peer, forward)
 
+    def has_gone(self, copy: Copy, peer: str) -> tuple[bool, int]:
+        """Whether a peer that has not answered may have a copy, and from which attempt, 0 if unknown.
+
+        The last is not counted where there is a link, and it is its turn: whether it has gone the link knows.
+        Of what was kept back before a start it is not known whether it went after that: it may have.
+        """
+        forward = copy.forwards[peer]
+        if forward.unacknowledged <= len(copy.kept_back.get(peer, ())):
+            return False, 0
+        known = self.peers.get(peer)  # none yet at a start
+        if known is None or not known.up or copy.entry.id in self._put_off.get(peer, ()):
+            return True, forward.attempts
+        earlier = forward.attempts - 1
+        return earlier > 0, earlier
+
     def take_back(self, copy: Copy, peer: str) -> list[int]:
         """Take back transfers that have not gone to a peer.
 

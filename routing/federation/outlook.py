@@ -50,10 +50,13 @@ class AnswerDue(msgspec.Struct, frozen=True):
 
     Attributes:
         entry_id: the message's number here, by which it goes to this peer.
+        may_have, attempt: see `Forwarding.has_gone`.
     """
 
     peer: str
     entry_id: int
+    may_have: bool = False
+    attempt: int = 0
 
 
 class Outlook:
@@ -90,6 +93,7 @@ class Outlook:
         self.has_room = forwarding.has_room
         self.would_hold = forwarding.would_hold
         self._leaving: Mapping[str, list[int]] = crossing.leaving
+        self._has_gone = forwarding.has_gone
         self._entry_id = entry_id
         self._interest = interest
         self._matching = matching
@@ -106,7 +110,7 @@ class Outlook:
         ids = dict.fromkeys((*self._leaving.get(smuid, ()), self._entry_id(smuid) or 0))
         copies = [copy for id in ids if (copy := self.copies.get(id)) is not None and copy.smuid == smuid]
         return [
-            AnswerDue(peer, copy.entry.id)
+            AnswerDue(peer, copy.entry.id, *self._has_gone(copy, peer))
             for copy in copies
             for peer in sorted(copy.forwards)
             if copy.unanswered(peer) is not None

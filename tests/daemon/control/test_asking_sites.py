@@ -92,7 +92,7 @@ async def what_waits_for_a_link_is_said_to(site: Operator, smuid: str) -> None:
     _, out, _ = await site.command("why", smuid)
     assert out.endswith(" To be sent to gamma when there is a link with it.\n")
     assert (await site.asked("why", smuid))["awaited"] == [
-        {"peer": "gamma", "is_up": False, "attempt": 0, "sent_us": 0}
+        {"peer": "gamma", "is_up": False, "may_have": False, "attempt": 0, "sent_us": 0}
     ]
 
 

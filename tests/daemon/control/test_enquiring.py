@@ -418,6 +418,40 @@ class TestWhy:
             assert report.findings is not None
             assert report.findings.awaited == []
 
+    @pytest.mark.parametrize("mode", ["ALL", "ONE"])
+    async def test_a_peer_that_may_have_what_was_sent_before_the_link_was_lost_is_said_to(
+        self, tmp_path: Path, mode: Any
+    ) -> None:
+        async with sites(tmp_path, PAIR) as running:
+            alpha = running["alpha"]
+            await (await running["beta"].client("reader")).subscribe("weather")
+            await alpha.wanted(mode, "weather")
+            if mode == "ONE":
+                await alpha.would_hand_over("weather")
+            writer = await alpha.client("writer")
+            running.network.silence()
+            smuid = await writer.publish("weather", "rain", depth=1, delivery=mode)
+            await awaited_once_sent(alpha, smuid)
+            running.network.unreachable.add("beta")
+            running.network.cut()
+            await down(alpha, "beta")
+            [awaited] = alpha.broker.federating.awaited(smuid)
+            assert awaited == Awaited("beta", is_up=False, may_have=True, attempt=1)
+            [report], _ = await asked(alpha, Why(smuid), 1.0)
+            assert report.findings is not None
+            assert "Perhaps beta has it, from attempt 1" in report.findings.verdict
+
+    async def test_after_a_restart_it_is_not_known_whether_what_waited_for_a_link_was_sent(
+        self, tmp_path: Path
+    ) -> None:
+        network, rules = MemoryNetwork(), {"beta": {"flood": True}}
+        async with federated_site(network, tmp_path, "alpha", ["beta"], rules=rules) as alpha:
+            writer = await alpha.client("writer")
+            smuid = await writer.publish("weather", "rain", depth=1)
+            assert alpha.broker.federating.awaited(smuid) == [Awaited("beta", is_up=False)]
+        async with federated_site(network, tmp_path, "alpha", ["beta"], rules=rules) as alpha:
+            assert alpha.broker.federating.awaited(smuid) == [Awaited("beta", is_up=False, may_have=True)]
+
     async def test_a_site_that_cannot_be_reached_is_a_gap(self, tmp_path: Path) -> None:
         async with sites(tmp_path, CHAIN) as running:
             smuid = await sent_over_two_links(running)

@@ -135,6 +135,21 @@ def test_who_follows_what_is_under_way_takes_all_along_that_may_be_on_its_way() 
     assert sites.transfers == 2 + 5, "m0 by way of b, and m1 with one copy over each link"
 
 
+def test_of_a_backlog_that_waits_for_its_turn_a_peer_may_have_what_was_sent_before(sites: InOrder) -> None:
+    outlook = sites.routers["a"].federation.outlook
+    [*_, last] = outlook.copies.values()
+    via = last.destinations["x"].via
+    known = []
+    for _ in range(2):
+        sites.join("a", via)
+        [one] = outlook.unanswered(last.smuid)
+        known.append((one.peer, one.may_have, one.attempt))
+        for _ in range(BACKLOG):
+            sites.take("a")
+        sites.cut("a", via)
+    assert known == [(via, False, 0), (via, True, 1)]
+
+
 def test_another_topic_does_not_wait_for_a_backlog(sites: InOrder) -> None:
     peer, _ = _those_that_it_does_not_wait_for(sites)
     sites.join("a", peer)
