@@ -34,8 +34,9 @@ class Topics:
     def remove(self, now: float, consumer: Consumer, topic_name: str, smuid: str, request: Any) -> None:
         """Remove a message; one that is finished already, with success. Raises Refusal (not-found)."""
         entry = self._removable(topic_name, smuid)
-        if entry is not None:
-            self._deliveries.retract(entry, now)
+        for copy in self._federation.removing.held(smuid):
+            if copy.topic.name == topic_name:
+                self._deliveries.retract(copy, now)
         if entry is None or entry.flags & CROSSES:  # else no other site can have it
             self._federation.removing.note(smuid, topic_name, now)
         self._state.out.append(AnswerRequest(consumer, request, smuid=smuid))

@@ -138,7 +138,7 @@ class Federation:
         self.outlook = Outlook(
             state.server,
             self.forwarding,
-            self.removing.entry_id,
+            self.removing.entry_ids,
             self.interest,
             state.matching,
             ways_of_one,

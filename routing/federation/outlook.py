@@ -75,7 +75,7 @@ class Outlook:
         self,
         server: str,
         forwarding: Forwarding,
-        entry_id: Callable[[str], int | None],
+        entry_ids: Callable[[str], list[int]],
         interest: Interest,
         matching: Matching,
         ways_of_one: WaysOfOne,
@@ -84,7 +84,7 @@ class Outlook:
         own_wants: OwnWants,
         assignments: Assignments,
     ) -> None:
-        """`entry_id`: the number here of a message that is or was here, the last time."""
+        """`entry_ids`: the numbers of all copies of a message that may be here."""
         self.peers: Mapping[str, Peer] = forwarding.peers
         self.copies: Mapping[int, Copy] = crossing.by_id
         self.news: Mapping[str, KnownNews] = spreading.known
@@ -92,9 +92,8 @@ class Outlook:
         self.assignments = assignments
         self.has_room = forwarding.has_room
         self.would_hold = forwarding.would_hold
-        self._leaving: Mapping[str, list[int]] = crossing.leaving
         self._has_gone = forwarding.has_gone
-        self._entry_id = entry_id
+        self._entry_ids = entry_ids
         self._interest = interest
         self._matching = matching
         self._ways_of_one = ways_of_one
@@ -107,11 +106,11 @@ class Outlook:
         One of mode ONE may be here again, and have ended here, while a peer has still to answer for what it
         was handed before.
         """
-        ids = dict.fromkeys((*self._leaving.get(smuid, ()), self._entry_id(smuid) or 0))
-        copies = [copy for id in ids if (copy := self.copies.get(id)) is not None and copy.smuid == smuid]
+        copies = [self.copies.get(id) for id in self._entry_ids(smuid)]
         return [
             AnswerDue(peer, copy.entry.id, *self._has_gone(copy, peer))
             for copy in copies
+            if copy is not None and copy.smuid == smuid
             for peer in sorted(copy.forwards)
             if copy.unanswered(peer) is not None
         ]

@@ -8,7 +8,7 @@ from routing.federation.forwarding import Forwarding
 from routing.federation.peer import Peer
 from routing.names import parse_smuid
 from routing.peering.decisions import DiscardRemoval, StoreRemoval, TellRemoved
-from routing.queue import CROSSES, own_id
+from routing.queue import CROSSES, Entry, own_id
 from routing.state import SiteState
 
 
@@ -27,6 +27,19 @@ class Removing:
             return seen.entry_id
         parts = parse_smuid(smuid)
         return own_id(parts) if parts.server == self._state.server else None
+
+    def entry_ids(self, smuid: str) -> list[int]:
+        """The numbers of all copies of a message that may be here.
+
+        One of mode ONE may be here again while it is being handed to a peer, who has not answered yet.
+        """
+        return list(dict.fromkeys((*self._state.crossing.leaving.get(smuid, ()), self.entry_id(smuid) or 0)))
+
+    def held(self, smuid: str) -> list[Entry]:
+        """All copies of a message here."""
+        state = self._state
+        found = [state.entries.get(id) for id in self.entry_ids(smuid)]
+        return [entry for entry in found if entry is not None and entry.smuid(state.server) == smuid]
 
     def note(self, smuid: str, topic: str, now: float, besides: str = "") -> bool:
         """Remember a removal and tell the peers; False if it was known, or if there are no peers."""
@@ -51,13 +64,12 @@ class Removing:
         known = self._forwarding.peers.get(peer)
         if known is None or not known.may_come(topic):
             return False
-        entry = self._state.entries.get(self.entry_id(smuid) or 0)
-        if entry is not None and entry.smuid(self._state.server) != smuid:
-            entry = None
-        if entry is not None and not (entry.topic.name == topic and entry.flags & CROSSES):
+        held = self.held(smuid)
+        if not all(entry.topic.name == topic and entry.flags & CROSSES for entry in held):
             return False
-        if self.note(smuid, topic, now, besides=peer) and entry is not None:
-            self._deliveries.retract(entry, now)
+        if self.note(smuid, topic, now, besides=peer):
+            for entry in held:
+                self._deliveries.retract(entry, now)
         return True
 
     def link_up(self, peer: Peer, *, restarted: bool) -> None:

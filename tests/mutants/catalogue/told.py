@@ -191,11 +191,20 @@ MUTATIONS = [
     ),
     Mutation(
         name="of a message that has come home it is not said who has still to answer for it",
-        file="routing/federation/outlook.py",
-        old="(*self._leaving.get(smuid, ()), self._entry_id(smuid) or 0)",
-        new="[self._entry_id(smuid) or 0]",
+        file="routing/federation/removing.py",
+        old="(*self._state.crossing.leaving.get(smuid, ()), self.entry_id(smuid) or 0)",
+        new="[self.entry_id(smuid) or 0]",
         tests=(
             "tests/routing/federation/test_homecoming.py::test_of_what_comes_home_each_peer_that_has_not_answered_is_known",
+        ),
+    ),
+    Mutation(
+        name="what was removed is offered once the peer that it was handed to would not have it",
+        file="routing/federation/removing.py",
+        old="for id in self.entry_ids(smuid)]",
+        new="for id in [self.entry_id(smuid) or 0]]",
+        tests=(
+            "tests/routing/federation/test_homecoming.py::test_a_message_that_has_come_home_is_removed_though_its_leaving_is_not_answered",
         ),
     ),
     Mutation(

@@ -1,6 +1,7 @@
 """Messages of mode ONE that come to a site a second time: custody may go to and fro as interest does."""
 
 import msgspec
+import pytest
 
 from routing.federation.outlook import AnswerDue
 from routing.peering.copies import Answered, Arrival, PeerRules
@@ -62,6 +63,23 @@ def test_a_message_that_has_come_home_can_be_removed() -> None:
     [entry] = alpha._state.entries.values()
     alpha.topics.remove(federation.now, federation.consumer("alpha", "p"), "t", entry.smuid("alpha"), None)
     assert not alpha._state.entries
+
+
+@pytest.mark.parametrize("by", ["alpha", "beta"])
+def test_a_message_that_has_come_home_is_removed_though_its_leaving_is_not_answered(by: str) -> None:
+    federation, entry_id, coming = leaving_and_coming_back()
+    alpha = federation.routers["alpha"]
+    alpha.federation.arriving.arrive(federation.now, coming)
+    smuid = coming.message.smuid
+    if by == "alpha":
+        alpha.topics.remove(federation.now, federation.consumer("alpha", "p"), "t", smuid, None)
+    else:
+        assert alpha.federation.removing.hear(federation.now, "beta", smuid, "t")
+    assert not alpha._state.entries
+    federation.subscribe("alpha")
+    alpha.federation.acknowledged(federation.now, "beta", entry_id, Answered("denied"))
+    federation.take("alpha")
+    assert not federation.delivered
 
 
 def test_a_peer_that_denies_a_message_is_not_asked_again_until_the_link_is_new() -> None:
