@@ -358,6 +358,8 @@ class Forwarding:
         self._put_off.pop(peer, None)
 
     def _repeat(self, copy: Copy, peer: str, forward: Forward) -> None:
+        if has_timed_out(copy.entry):
+            return  # whoever has received it here may finish it, and nobody else is to get it
         copy.kept_back.pop(peer, None)
         forward.attempts += 1
         if copy.seen_to is None:

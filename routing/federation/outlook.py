@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from routing.copy_states import has_timed_out
 from routing.federation.assignments import Assignments
 from routing.federation.forwarding import Forwarding
 from routing.federation.interest import Interest
@@ -110,7 +111,7 @@ class Outlook:
         return [
             AnswerDue(peer, copy.entry.id, *self._has_gone(copy, peer))
             for copy in copies
-            if copy is not None and copy.smuid == smuid
+            if copy is not None and copy.smuid == smuid and not has_timed_out(copy.entry)
             for peer in sorted(copy.forwards)
             if copy.unanswered(peer) is not None
         ]

@@ -25,6 +25,27 @@ def arrival(peer: str, depth: int, timeout_left_s: float) -> Arrival:
     )
 
 
+def test_it_does_not_go_to_a_peer_whose_link_comes_back_after_its_timeout() -> None:
+    router = Router("beta", 1, SETTINGS, lambda: 1_795_000_000_000)
+    for peer in ("alpha", "delta"):
+        router.federation.set_peer(peer, PeerRules())
+        router.federation.link_up(peer)
+    router.federation.wanting.hear("delta", [InterestChange("ALL", "t", 0)], whole=True)
+    bob = Consumer(None, "bob", "desk")
+    router.subscribing.subscribe(1_000.0, bob, "t", SubscribeOptions(), 1)
+    router.federation.link_down("delta")
+    router.federation.arriving.arrive(1_000.0, arrival("alpha", 5, 3.0))
+    [delivered] = [one for one in router.take() if isinstance(one, Deliver)]
+    router.acknowledging.received(bob, [delivered.number], 2)
+    router.timing.tick(1_004.0)
+    router.take()
+
+    router.federation.link_up("delta")
+    assert not [one for one in router.take() if isinstance(one, Send)]
+    router.acknowledging.commit(1_006.0, bob, [delivered.number], 3)
+    assert not router._state.entries
+
+
 def test_it_goes_no_further_by_a_way_that_is_shorter_and_ends_with_its_reader() -> None:
     router = Router("beta", 1, SETTINGS, lambda: 1_795_000_000_000)
     for peer in ("alpha", "gamma", "delta"):
