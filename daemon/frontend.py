@@ -276,13 +276,18 @@ class Session(Protocol):
         """
 
     def entries(
-        self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False, kept: bool = False
+        self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False
     ) -> list[HeldEntry]:
         """What `browse` shows, unread, so that it is there at once; also what is not stored yet.
 
-        With `kept` only what is kept for late ones: `TopicInfo.kept` in all. Fewer than `count` are all that
-        follow. Raises Refusal (forbidden).
+        Fewer than `count` are all that follow. Raises Refusal (forbidden).
         """
+
+    def entries_among(self, topic: str, message_ids: Iterable[int]) -> list[HeldEntry]:
+        """Those of some messages that `entries` shows, as they come. Raises Refusal (forbidden)."""
+
+    def kept(self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False) -> list[int]:
+        """The messages that the topic keeps for late ones, `TopicInfo.kept` in all; else as `entries`."""
 
     def kept_among(self, topic: str, message_ids: Iterable[int]) -> list[int]:
         """Those of some messages that the topic keeps for late ones. Raises Refusal (forbidden)."""

@@ -226,6 +226,21 @@ class SiteView:
         found |= {entry.id: (entry, locked) for entry, locked in self._apart(topic) if entry.id < before}
         return [found[id] for id in heapq.nlargest(count, found)]
 
+    def browse_among(self, topic_name: str, ids: Iterable[int]) -> list[tuple[Entry, bool]]:
+        """Those of some ids that `browse` shows, as they come; looks at nothing else that the topic keeps."""
+        topic = self._state.topics.get(topic_name)
+        if topic is None:
+            return []
+        found = [entry for id in ids if (entry := self._state.entries.get(id)) is not None]
+        found = [entry for entry in found if entry.topic is topic]
+        are_kept = all(entry.id in topic.kept for entry in found)
+        apart = {} if are_kept else {entry.id: locked for entry, locked in self._apart(topic)}
+        return [
+            (entry, apart.get(entry.id, False))
+            for entry in found
+            if entry.id in topic.kept or entry.id in apart or entry in topic.shared
+        ]
+
     def kept(self, topic_name: str, after: int, count: int) -> list[Entry]:
         """Up to `count` entries with a greater id than `after` that are kept for who joins late, by id."""
         topic = self._state.topics.get(topic_name)

@@ -43,6 +43,7 @@ from routing.message import DeliveryMode, Message
 from routing.names import check_topic, make_address, owner_of
 from routing.options import ReturnOutcome
 from routing.patterns import check_wanted, is_pattern, subscription_takes
+from routing.queue import Entry
 from routing.rights import RIGHTS, Right
 from routing.subscription import Consumer
 
@@ -413,16 +414,30 @@ class BrokerSession:
         return await self._broker.browse(topic, after, count, backwards=backwards)
 
     def entries(
-        self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False, kept: bool = False
+        self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False
     ) -> list[HeldEntry]:
         """See `daemon.frontend.Session`."""
         self._check("subscribe", topic)
-        view, server, before = self._door.view, self._door.server, after or sys.maxsize
-        if kept:
-            every = view.kept_back(topic, before, count) if backwards else view.kept(topic, after, count)
-            return [HeldEntry(entry.id, entry.smuid(server), locked=False) for entry in every]
-        shown = view.browse_back(topic, before, count) if backwards else view.browse(topic, after, count)
+        view = self._door.view
+        if backwards:
+            return self._held_entries(view.browse_back(topic, after or sys.maxsize, count))
+        return self._held_entries(view.browse(topic, after, count))
+
+    def entries_among(self, topic: str, message_ids: Iterable[int]) -> list[HeldEntry]:
+        """See `daemon.frontend.Session`."""
+        self._check("subscribe", topic)
+        return self._held_entries(self._door.view.browse_among(topic, message_ids))
+
+    def _held_entries(self, shown: list[tuple[Entry, bool]]) -> list[HeldEntry]:
+        server = self._door.server
         return [HeldEntry(entry.id, entry.smuid(server), locked) for entry, locked in shown]
+
+    def kept(self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False) -> list[int]:
+        """See `daemon.frontend.Session`."""
+        self._check("subscribe", topic)
+        view, before = self._door.view, after or sys.maxsize
+        every = view.kept_back(topic, before, count) if backwards else view.kept(topic, after, count)
+        return [entry.id for entry in every]
 
     def kept_among(self, topic: str, message_ids: Iterable[int]) -> list[int]:
         """See `daemon.frontend.Session`."""

@@ -57,8 +57,8 @@ class Collecting:
         """The number of the item that was its last one when this was asked for the first time."""
         last = known.get(node)
         if last is None:
-            kept = self._session.entries(node, count=1, backwards=True, kept=True)
+            kept = self._session.kept(node, count=1, backwards=True)
             if len(known) >= NODES_MAX:
                 known.clear()
-            last = known[node] = kept[-1].message_id if kept else 0
+            last = known[node] = kept[-1] if kept else 0
         return last

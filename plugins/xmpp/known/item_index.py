@@ -13,7 +13,7 @@ of the node shows it.
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterator
+from math import inf
 from typing import Final
 
 import trio
@@ -33,7 +33,7 @@ class _Node:
     Attributes:
         numbers: of the messages that have an id, oldest first.
         ids: by number, also of messages that have gone: what is told of them is told by their ids.
-        repeated: ids that more than one of them has, or had.
+        repeated: ids that more than one of them has.
         read_to: the number of the newest message that has been read.
         renewing: another is being made in its place.
     """
@@ -63,46 +63,69 @@ class _Node:
                 if not page.more:
                     return
 
-    def held(self, session: Session, node: str, id: str) -> Iterator[HeldEntry | None]:
-        """Those of an id, the newest first; one that has gone is None, and is forgotten."""
-        for number in self.numbers.get(id, ())[::-1]:
-            found = session.entries(node, number - 1, 1)
-            if found and found[0].message_id == number:
-                yield found[0]
-            else:
-                self.forget(id, number)
-                yield None
+    async def held(self, session: Session, node: str, id: str, at_least: float = inf) -> list[HeldEntry]:
+        """So many of an id, the newest first, and perhaps some more; what has gone is forgotten.
 
-    def find(self, session: Session, node: str, id: str) -> HeldEntry | None:
+        They are looked at some at a time, between which others run: there may be any number.
+        """
+        found = list[HeldEntry]()
+        before, at_once = inf, 1
+        while len(found) < at_least:
+            numbers = self.numbers.get(id, [])
+            end = bisect_left(numbers, before)
+            some = numbers[max(end - at_once, 0) : end]
+            if not some:
+                break
+            there = session.entries_among(node, some)
+            if len(there) < len(some):
+                self._leave(id, end - len(some), end, [held.message_id for held in there])
+            found += reversed(there)
+            before, at_once = some[0], min(2 * at_once, PAGE)
+            if len(some) == PAGE:
+                await trio.lowlevel.checkpoint()
+        return found
+
+    def _leave(self, id: str, begin: int, end: int, there: list[int]) -> None:
+        """Of the messages of an id in these places there are only some left."""
+        numbers = self.numbers[id]
+        numbers[begin:end] = there
+        self.size -= end - begin - len(there)
+        if len(numbers) < 2:
+            self.repeated.discard(id)
+        if not numbers:
+            del self.numbers[id]
+
+    async def find(self, session: Session, node: str, id: str) -> HeldEntry | None:
         """The newest of an id."""
-        return next((held for held in self.held(session, node, id) if held is not None), None)
+        found = await self.held(session, node, id, at_least=1)
+        return found[0] if found else None
 
-    def is_replaced(self, session: Session, node: str, held: HeldMessage) -> bool:
-        """Whether a newer one of the same id is held."""
+    async def is_hidden(self, session: Session, node: str, held: HeldMessage) -> bool:
+        """Whether a newer one of the same id is shown."""
         id, number = item_id(held.stored.message), held.message_id
         if self.numbers.get(id, [0])[-1] <= number:
             return False
-        newest = self.find(session, node, id)
+        newest = await self.find(session, node, id)
         return newest is not None and newest.message_id > number
+
+    async def forget_repeated(self, session: Session, node: str) -> None:
+        """Forget what has gone of the ids that are repeated, some at a time: others run meanwhile."""
+        looked_at = 0
+        for id in list(self.repeated):
+            numbers = self.numbers.get(id, [])
+            looked_at += len(numbers)
+            if len(session.kept_among(node, numbers)) < len(numbers):
+                await self.held(session, node, id)
+            if looked_at >= PAGE:
+                await trio.lowlevel.checkpoint()
+                looked_at = 0
 
     def replaced(self, session: Session, node: str) -> set[int]:
         """What is kept though something newer is kept of the same id."""
         found = set[int]()
-        for id in list(self.repeated):
-            kept = session.kept_among(node, self.numbers.get(id, ()))
-            found.update(kept[:-1])
-            if len(kept) < 2 and sum(1 for held in self.held(session, node, id) if held is not None) < 2:
-                self.repeated.discard(id)
+        for id in self.repeated:
+            found.update(session.kept_among(node, self.numbers[id])[:-1])
         return found
-
-    def forget(self, id: str, number: int) -> None:
-        numbers = self.numbers.get(id, [])
-        place = bisect_left(numbers, number)
-        if place < len(numbers) and numbers[place] == number:
-            del numbers[place]
-            self.size -= 1
-        if not numbers:
-            self.numbers.pop(id, None)
 
 
 class ItemIndex:
@@ -115,19 +138,13 @@ class ItemIndex:
         """The newest item of this id that waits, is locked or is kept. Raises Refusal (forbidden)."""
         index = self._index(session, node)
         await index.read_on(session, node)
-        return index.find(session, node, id)
+        return await index.find(session, node, id)
 
     async def find_all(self, session: Session, node: str, id: str) -> list[HeldEntry]:
         """All of this id, oldest first; of a queue there may be any number. Raises Refusal (forbidden)."""
         index = self._index(session, node)
         await index.read_on(session, node)
-        found: list[HeldEntry] = []
-        for looked_at, held in enumerate(index.held(session, node, id), 1):
-            if held is not None:
-                found.append(held)
-            if looked_at % PAGE == 0:
-                await trio.lowlevel.checkpoint()
-        return found[::-1]
+        return (await index.held(session, node, id))[::-1]
 
     async def outdated(self, session: Session, node: str, id: str) -> list[HeldEntry]:
         """Those of this id that a newer one, which is kept, has replaced. Raises Refusal (forbidden)."""
@@ -143,11 +160,11 @@ class ItemIndex:
                 return held[0]
         return None
 
-    async def replaced(self, session: Session, node: str, held: list[HeldMessage]) -> set[int]:
+    async def hidden(self, session: Session, node: str, held: list[HeldMessage]) -> set[int]:
         """Those of some items in whose place a newer one of the id is shown, by number. Raises Refusal."""
         index = self._index(session, node)
         await index.read_on(session, node)
-        return {each.message_id for each in held if index.is_replaced(session, node, each)}
+        return {each.message_id for each in held if await index.is_hidden(session, node, each)}
 
     def note(self, node: str, held_id: int, id: str, *, begin: bool = False) -> bool:
         """A message of a node that is known has come by, and may be gone before anybody reads the node.
@@ -200,8 +217,8 @@ class ItemIndex:
         """
         over, replaced, _ = await self._surplus(session, node, items_max)
         wanted = min(over, count)
-        oldest = session.entries(node, 0, wanted + len(replaced), kept=True) if wanted else []
-        return [held for held in oldest if held.message_id not in replaced][:wanted]
+        oldest = session.kept(node, 0, wanted + len(replaced)) if wanted else []
+        return session.entries_among(node, [number for number in oldest if number not in replaced][:wanted])
 
     async def passed_over(self, session: Session, node: str, items_max: int) -> int:
         """The number of the newest of all that are surplus; 0 for none. Raises Refusal (forbidden)."""
@@ -209,13 +226,11 @@ class ItemIndex:
         if not over:
             return 0
         if over < items_max:
-            found = session.entries(node, 0, over + len(replaced), kept=True)
-            place = over - 1
+            found, place = session.kept(node, 0, over + len(replaced)), over - 1
         else:
             wanted = items_max + len(replaced) + 1
-            found = session.entries(node, read_to + 1, wanted, backwards=True, kept=True)
-            place = items_max
-        return [held.message_id for held in found if held.message_id not in replaced][place]
+            found, place = session.kept(node, read_to + 1, wanted, backwards=True), items_max
+        return [number for number in found if number not in replaced][place]
 
     async def _surplus(self, session: Session, node: str, items_max: int) -> tuple[int, set[int], int]:
         """How many items are surplus; what has been replaced; and the newest of all that was looked at.
@@ -228,9 +243,10 @@ class ItemIndex:
             return 0, set(), 0
         index = self._index(session, node)
         await index.read_on(session, node)
+        await index.forget_repeated(session, node)
         replaced, topic = index.replaced(session, node), session.topic(node)
         kept = 0 if topic is None else topic.kept
-        unread = len(session.entries(node, index.read_to, kept, kept=True))
+        unread = len(session.kept(node, index.read_to, kept))
         return max(kept - unread - len(replaced) - items_max, 0), replaced, index.read_to
 
     def _index(self, session: Session, node: str) -> _Node:

@@ -20,9 +20,9 @@ async def leave_out_history(service: ServicePort, subscription: NodeSubscription
         return
     session, node = service.clients.of(subscription.jid).session, subscription.node
     await service.index.know(session, node)
-    kept = session.entries(node, count=1, backwards=True, kept=True)
+    kept = session.kept(node, count=1, backwards=True)
     is_sent = records.record(session, node).options.send_last_published_item == "on_sub"
-    subscription.history_to = kept[-1].message_id + (not is_sent) if kept else 0
+    subscription.history_to = kept[-1] + (not is_sent) if kept else 0
 
 
 def begin(service: ServicePort, subscription: NodeSubscription, written: str, done: Done) -> None:

@@ -207,4 +207,4 @@ async def _replaced(request: Request, node: str, found: list[HeldMessage]) -> se
     """Items of a queue are as many as were published, whatever their ids."""
     if NodeSettings.of(request.client.session.topic(node)).is_queue:
         return set()
-    return await request.service.index.replaced(request.client.session, node, found)
+    return await request.service.index.hidden(request.client.session, node, found)

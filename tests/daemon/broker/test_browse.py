@@ -58,6 +58,32 @@ async def test_what_was_removed_between_two_messages_hides_none(tmp_path: Path) 
         assert [held.smuid for held in (await ada.session.browse("work", 0, 3)).held] == [first, last]
 
 
+async def test_what_is_asked_for_by_its_number_is_shown_as_it_is_among_all(tmp_path: Path) -> None:
+    async with virtual_site(tmp_path) as site:
+        ada, worker, away = site.login("ada"), site.login("bob"), site.login("bob", "away")
+        first = site.broker.door.view.last_id
+        await away.subscribe("news", credit=0, accepts="ALL")
+        await worker.subscribe("news", credit=3, accepts="ONE")
+        for _ in range(5):
+            await ada.publish("news", delivery="ONE")
+        kept, removed = [await ada.publish("news", delivery="ALL", timeout_s=60.0) for _ in range(2)]
+        await ada.publish("news", delivery="ALL")  # only for those who were there
+        await ada.publish("else", delivery="ONE")
+        with_worker = await worker.delivered(3)
+        await worker.received(with_worker[0].number)
+        worker.session.give_back([with_worker[1].number], delay_s=60.0)
+        request = ada.request()
+        ada.session.remove("news", removed, request)
+        await ada.answer(request)
+        every = ada.session.entries("news")
+        assert [held.locked for held in every] == [True, False, True, True, False, False]
+        assert every[-1].smuid == kept
+        numbers = range(first, site.broker.door.view.last_id + 2)
+        assert ada.session.entries_among("news", numbers) == every
+        assert ada.session.kept("news") == ada.session.kept_among("news", numbers) == [every[-1].message_id]
+        assert ada.session.entries_among("nothing", numbers) == []
+
+
 async def test_what_has_just_been_published_is_not_lost_to_who_looks_before_it_is_stored(
     tmp_path: Path, mock_clock: trio.testing.MockClock
 ) -> None:

@@ -25,7 +25,7 @@ MUTATIONS = [
     Mutation(
         name="an item that another has replaced is shown",
         file="plugins/xmpp/known/item_index.py",
-        old="if index.is_replaced(session, node, each)}",
+        old="if await index.is_hidden(session, node, each)}",
         new="if False}",
         tests=(f"{_XMPP}/test_pubsub.py::test_what_cannot_be_removed_yet_is_not_shown",),
     ),
@@ -69,8 +69,8 @@ MUTATIONS = [
     Mutation(
         name="the last item for a new subscriber is one that is on its way to others",
         file="plugins/xmpp/requests/beginning.py",
-        old="backwards=True, kept=True)",
-        new="backwards=True)",
+        old="session.kept(node, count=1, backwards=True)",
+        new="[held.message_id for held in session.entries(node, count=1, backwards=True)]",
         tests=(f"{_XMPP}/test_node_options.py::test_what_is_on_its_way_is_not_removed_for_what_is_kept",),
     ),
     Mutation(
@@ -361,10 +361,28 @@ MUTATIONS = [
     Mutation(
         name="all that have an id are looked at for the newest",
         file="plugins/xmpp/known/item_index.py",
-        old="return next((held for held in self.held(session, node, id) if held is not None), None)",
-        new="return [held for held in self.held(session, node, id) if held is not None][0]",
+        old="self.held(session, node, id, at_least=1)",
+        new="self.held(session, node, id)",
         tests=(
             f"{_XMPP}/test_bounds.py::test_the_newest_item_of_an_id_is_found_at_once_however_many_have_it",
+        ),
+    ),
+    Mutation(
+        name="the loop looks through all that was repeated at once",
+        file="plugins/xmpp/known/item_index.py",
+        old="            if looked_at >= PAGE:",
+        new="            if False:",
+        tests=(
+            f"{_XMPP}/test_bounds.py::test_others_run_while_a_node_is_looked_through_for_what_has_made_room",
+        ),
+    ),
+    Mutation(
+        name="an id that is repeated no more is looked through for ever",
+        file="plugins/xmpp/known/item_index.py",
+        old="            self.repeated.discard(id)\n",
+        new="            pass\n",
+        tests=(
+            f"{_XMPP}/test_bounds.py::test_others_run_while_a_node_is_looked_through_for_what_has_made_room",
         ),
     ),
     Mutation(

@@ -1,9 +1,11 @@
 """What one request, one JID and one account may take, however it is asked for; and what others have still."""
 
 from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import Element
 
 import pytest
+import trio
 
 from daemon.settings import Limits
 from plugins.xmpp import service
@@ -12,6 +14,7 @@ from plugins.xmpp.known import item_index
 from plugins.xmpp.known.item_index import ItemIndex
 from plugins.xmpp.known.replaced import Replaced
 from plugins.xmpp.settings import JidRule
+from tests.support.patience import until
 from tests.support.xmpp import RULES, XmppServer, xmpp_site
 from tests.support.xmpp_pubsub import (
     ADA,
@@ -123,14 +126,61 @@ async def test_the_newest_item_of_an_id_is_found_at_once_however_many_have_it(tm
                 looks.append(after)
                 return await session.browse(node, after, count)
 
-            def entries(self, node: str, after: int, count: int) -> object:
-                looks.append(after)
-                return session.entries(node, after, count)
+            def entries_among(self, node: str, numbers: list[int]) -> object:
+                looks.extend(numbers)
+                return session.entries_among(node, numbers)
 
         found = await index.read(Counted(), NODE, "same")  # type: ignore[arg-type]  # all that it uses
         assert found is not None
         assert found.message_id == max(held.message_id for held in session.entries(NODE, 0, 10))
         assert len(looks) == 3, "the node, the item's entry, and the item"
+
+
+async def test_others_run_while_a_node_is_looked_through_for_what_has_made_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(item_index, "PAGE", 4)
+    async with xmpp_site(tmp_path) as (server, service, site):
+        client = ada(server)
+        await create(client, NODE, **PLAIN, **{"pubsub#persist_items": "1", "pubsub#max_items": "99"})
+        for number in (*range(20), *range(20)):
+            await put(client, NODE, f"i{number}")
+        await until(lambda: site.broker.held == 20)  # the first ones have been replaced
+        session, looks = service.clients[client.jid].session, list[int]()
+
+        class Asked:
+            """The session, and at how many it looked in each step."""
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(session, name)
+
+            def entries_among(self, node: str, numbers: list[int]) -> object:
+                looks[-1] += len(numbers)
+                return session.entries_among(node, numbers)
+
+            def kept_among(self, node: str, numbers: list[int]) -> object:
+                looks[-1] += len(numbers)
+                return session.kept_among(node, numbers)
+
+        async def work() -> None:
+            while True:
+                looks.append(0)
+                await trio.lowlevel.checkpoint()
+
+        async def surplus() -> list[int]:
+            looks.append(0)
+            found = await service.index.surplus(Asked(), NODE, 18, 100)
+            return [held.message_id for held in found]
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(work)
+            assert await surplus() == session.kept(NODE)[:2]
+            # two steps are between two turns at most; one looks at what is kept, and at what is shown
+            assert max(looks) <= 4 * item_index.PAGE
+            looks.clear()
+            assert len(await surplus()) == 2
+            assert sum(looks) == 2, "what is no longer repeated is looked at no more"
+            nursery.cancel_scope.cancel()
 
 
 async def test_a_jid_has_a_bounded_number_of_subscriptions_over_all_of_its_resources(tmp_path: Path) -> None:
