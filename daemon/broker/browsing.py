@@ -17,7 +17,11 @@ from routing.queue import Entry
 from routing.view import SiteView
 
 PAGE_BYTES_MAX: Final = 4 * 2**20
-"""Bodies that are read for one page; a larger one is on a page of its own."""
+"""Messages on one page; a larger body is on a page of its own.
+
+Of those that are in memory only the bodies count, as they are there in any case. Of others nobody knows how
+long their headers are before they are read: the last one that is may be too large.
+"""
 
 FOUND_AT_ONCE: Final = 2_000
 """Messages that are found in one look at all that are in no order."""
@@ -59,14 +63,17 @@ class Browsing:
             shown = await self._shown(topic, after, wanted, scattered, backwards=backwards)
             fitting = _fitting(shown, room, at_least=0 if held else 1)
             found = {entry.id: self._bodies.find(entry.id) for entry, _ in fitting}
+            loaded: dict[int, Stored] = {}
             if missing := [id for id, stored in found.items() if stored is None]:
-                found.update(await self._reading.load(missing))
+                loaded, count_read = await self._reading.load_some(missing, room)
+                if count_read < len(missing):
+                    fitting = fitting[: list(found).index(missing[count_read])]
             else:
                 await trio.lowlevel.checkpoint()
             for entry, locked in fitting:
-                if (stored := found[entry.id]) is not None:
+                if (stored := found[entry.id] or loaded.get(entry.id)) is not None:
                     held.append(self._held(entry, stored, locked=locked))
-                    room -= entry.size
+                    room -= len(stored.wire) if entry.id in loaded else entry.size
             if len(fitting) == len(shown) < wanted:
                 return HeldPage(held, more=False)
             if len(held) == count or (held and len(fitting) < len(shown)):

@@ -108,8 +108,8 @@ async def test_what_has_just_been_published_is_not_lost_to_who_looks_before_it_i
 async def test_a_page_ends_by_bytes_and_one_message_is_on_it_whatever_its_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, backwards: bool
 ) -> None:
-    monkeypatch.setattr(browsing, "PAGE_BYTES_MAX", 100)
-    sizes = [40, 60, 1, 200, 300, 0, 99]
+    monkeypatch.setattr(browsing, "PAGE_BYTES_MAX", 100_000)
+    sizes = [40_000, 60_000, 1, 200_000, 300_000, 0, 99_000]
     async with virtual_site(tmp_path) as site:
         ada = site.login("ada")
         for size in reversed(sizes) if backwards else sizes:
@@ -122,7 +122,28 @@ async def test_a_page_ends_by_bytes_and_one_message_is_on_it_whatever_its_size(
             held, more = await session.browse("work", after, 3, backwards=backwards)
             pages.append([held.stored.message.size_bytes for held in held])
             after = held[-1].message_id
-    assert pages == [[40, 60], [1], [200], [300], [0, 99]]
+    assert pages == [[40_000, 60_000], [1], [200_000], [300_000], [0, 99_000]]
+
+
+@pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
+async def test_a_page_ends_by_headers_that_are_read_and_what_follows_is_on_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, backwards: bool
+) -> None:
+    monkeypatch.setattr(browsing, "PAGE_BYTES_MAX", 1_000)
+    sizes = [600, 600, 2_000, 1, 999, 1]
+    async with virtual_site(tmp_path) as site:
+        ada = site.login("ada")
+        for size in reversed(sizes) if backwards else sizes:
+            await ada.publish("work", delivery="ONE", others=(("Note", size * "x"),))
+    # started again, nothing is in memory
+    async with virtual_site(tmp_path) as site:
+        session, pages, after = site.login("ada").session, list[list[int]](), 0
+        more = True
+        while more:
+            held, more = await session.browse("work", after, 10, backwards=backwards)
+            pages.append([len(dict(each.stored.message.others)["Note"]) for each in held])
+            after = held[-1].message_id
+    assert pages == [[600, 600], [2_000], [1, 999], [1]]
 
 
 async def test_what_ends_meanwhile_leaves_no_page_empty_that_others_follow(

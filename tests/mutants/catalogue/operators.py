@@ -298,6 +298,24 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="a page is as large as the headers of its messages are",
+        file="daemon/broker/browsing.py",
+        old="load_some(missing, room)",
+        new="load_some(missing, math.inf)",
+        tests=(
+            "tests/daemon/broker/test_browse.py::test_a_page_ends_by_headers_that_are_read_and_what_follows_is_on_the_next",
+        ),
+    ),
+    Mutation(
+        name="what was not read for a page is on none",
+        file="daemon/broker/browsing.py",
+        old="                if count_read < len(missing):",
+        new="                if False:",
+        tests=(
+            "tests/daemon/broker/test_browse.py::test_a_page_ends_by_headers_that_are_read_and_what_follows_is_on_the_next",
+        ),
+    ),
+    Mutation(
         name="a message that is larger than a page is in the way of those behind it",
         file="daemon/broker/browsing.py",
         old="at_least=0 if held else 1)",
