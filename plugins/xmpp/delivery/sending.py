@@ -77,6 +77,11 @@ class Sending(Calls):
         self._carries = False
         """Whether anything was sent by a request of urn:xmpp:qos, which counts in the account's memory."""
 
+    @property
+    def in_hand(self) -> set[str]:
+        """See `requests.request.AskingClient`."""
+        return {held.msg_id for held in self.held.values()}
+
     async def send(self, held: HeldItem, delivered: Delivered) -> None:
         """Send it as its subscription says."""
         port, subscription, number = self._port, held.subscription, held.number

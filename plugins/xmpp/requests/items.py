@@ -4,10 +4,14 @@ Shown are items that wait for a subscriber and items that are kept for later one
 are shown to their holder only: nobody else can do anything with them. Looking locks nothing.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress, takewhile
+from operator import not_
 from typing import Final
 
-from daemon.frontend import HeldMessage, TopicInfo
+import trio
+
+from daemon.frontend import HeldEntry, HeldMessage, TopicInfo
 from plugins.xmpp.forms.node_record import record_of
 from plugins.xmpp.forms.node_settings import NodeSettings
 from plugins.xmpp.forms.paging import Page, page_end, read_max
@@ -57,13 +61,15 @@ class ItemPage:
     def add(self, found: Iterable[HeldMessage]) -> None:
         """Show those for which there is room, from the first."""
         for held in found:
+            if self.is_full:
+                return
             try:
                 item = self._write(held)
             except UnsendableError:
                 item = ("", "")
             size = sum(len(part.encode()) for part in item)
-            self.is_full = self.is_full or self._room < size <= self._bytes_max
-            if self.is_full:
+            if self._room < size <= self._bytes_max:
+                self.is_full = True
                 return
             if 0 < size <= self._bytes_max:
                 self.listed.append(item)
@@ -114,7 +120,7 @@ async def _named(request: Request, node: str, ids: list[str]) -> list[Listed]:
     room = request.service.settings.send_bytes_max
     for id in ids:
         held = await request.service.index.read(request.client.session, node, id)
-        if held is not None and _visible(request, node, held):
+        if held is not None and all(_seen(request, node, [held], 0)):
             item = _text(request, node, held)
             listed.append(item)
             room -= sum(map(len, item))
@@ -137,30 +143,58 @@ async def read_into(
     """Fill a page with items that the client may see, oldest first, behind the message `after`.
 
     With `backwards` the newest first, those in front of it; 0 is the beginning, or the end. Those that it may
-    not see take no place on a page: they are passed over. So are the first `index` that it may see (XEP-0059
-    2.6). At most `LOOKED_AT_MAX` are looked at, and `index` more.
+    not see take no place on a page: they are passed over, and not read. So are the first `index` that it may
+    see (XEP-0059 2.6), which are read. At most `LOOKED_AT_MAX` are looked at, and `index` more.
     """
-    passed_over = await _passed_over(request, node, topic)
-    after = after if backwards else max(after, passed_over)
-    at_a_time, looked_at, most = READ_AT_A_TIME if index else page.most, 0, LOOKED_AT_MAX + index
+    session, passed_over = request.client.session, await _passed_over(request, node, topic)
+    begin = passed_over if _keeps_all(session.topic(node)) else 0
+    after = after if backwards else max(after, begin)
+    looked_at, most = 0, LOOKED_AT_MAX + index
     while not page.is_full:
-        found = await request.client.session.browse(node, after, at_a_time, backwards=backwards)
-        shown = [held for held in await _shown(request, node, found.held) if held.message_id > passed_over]
-        page.add(shown[index:])
-        index = max(index - len(shown), 0)
-        looked_at += len(found.held)
-        if not found.more or found.held[-1].message_id <= passed_over:
+        entries = session.entries(
+            node, after, max(min(READ_AT_A_TIME, most - looked_at), 1), backwards=backwards
+        )
+        if not entries or entries[0].message_id <= begin:
             return
-        after, at_a_time = found.held[-1].message_id, min(READ_AT_A_TIME, most - looked_at)
-        if not at_a_time and not page.is_full:
+        if looked_at >= most:
             page.places.append(after)
             return
+        seen = _seen(request, node, entries, passed_over)
+        if seen[0]:
+            run = sum(1 for _ in takewhile(bool, seen))
+            found = await session.browse(
+                node, after, run if index else min(run, page.most), backwards=backwards
+            )
+            if not found.held:  # nothing is stored yet
+                return
+            last, shown = found.held, await _shown(request, node, found.held, passed_over)
+            page.add(shown[index:])
+            index = max(index - len(shown), 0)
+        else:
+            await trio.lowlevel.checkpoint()
+            last = entries[: sum(1 for _ in takewhile(not_, seen))]
+        looked_at += len(last)
+        after = last[-1].message_id
 
 
-async def _shown(request: Request, node: str, page: list[HeldMessage]) -> list[HeldMessage]:
+def _keeps_all(topic: TopicInfo | None) -> bool:
+    """Whether all that a node holds is kept, so that nothing else is where some of that is passed over."""
+    return topic is not None and topic.kept == topic.messages
+
+
+def _seen(request: Request, node: str, entries: Sequence[HeldEntry], passed_over: int) -> list[bool]:
+    """Which of them the client may see: not what is with others, nor what is kept and has made room."""
+    session, in_hand = request.client.session, request.client.in_hand
+    old = [held.message_id for held in entries if held.message_id <= passed_over]
+    hidden = set(session.kept_among(node, old))
+    return [held.message_id not in hidden and (not held.locked or held.smuid in in_hand) for held in entries]
+
+
+async def _shown(request: Request, node: str, page: list[HeldMessage], passed_over: int) -> list[HeldMessage]:
     """Those that the client may see, and that no newer one has replaced."""
     replaced = await _replaced(request, node, page)
-    return [held for held in page if held.message_id not in replaced and _visible(request, node, held)]
+    seen = _seen(request, node, page, passed_over)
+    return [held for held in compress(page, seen) if held.message_id not in replaced]
 
 
 async def _passed_over(request: Request, node: str, topic: TopicInfo) -> int:
@@ -194,13 +228,6 @@ def _content(node: str, listed: list[Listed], end: str = "") -> str:
     items = f"<items node='{escape_attribute(node)}'>{''.join(item for item, _ in listed)}</items>"
     headers = "".join(headers for _, headers in listed)
     return f"<pubsub xmlns='{PUBSUB}'>{items}{headers}{end}</pubsub>"
-
-
-def _visible(request: Request, node: str, held: HeldMessage) -> bool:
-    if not held.locked:
-        return True
-    item = item_id(held.stored.message)
-    return request.service.holders.held_by(node, item, request.client.jid) is not None
 
 
 async def _replaced(request: Request, node: str, found: list[HeldMessage]) -> set[int]:

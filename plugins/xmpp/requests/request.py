@@ -52,6 +52,10 @@ class AskingClient(Protocol):
     assured_known: bool
     mute: bool
 
+    @property
+    def in_hand(self) -> set[str]:
+        """The Smuids of what is with the client."""
+
     def request(self, call: Callable[..., None], *args: Any, done: Done) -> None:
         """Make a call of the session; `done` is awaited with what it answers. Raises Refusal."""
 

@@ -118,15 +118,15 @@ MUTATIONS = [
     Mutation(
         name="items that others have fill the page",
         file="plugins/xmpp/requests/items.py",
-        old="        if not found.more or found.held[-1].message_id <= passed_over:\n",
-        new="        if found.held:\n",
+        old="(not held.locked or held.smuid in in_hand)",
+        new="True",
         tests=(f"{_XMPP}/test_pages.py::test_items_that_others_have_take_no_place_on_a_page",),
     ),
     Mutation(
         name="the loop reads all that others have locked for one page",
         file="plugins/xmpp/requests/items.py",
-        old="min(READ_AT_A_TIME, most - looked_at)\n",
-        new="READ_AT_A_TIME\n",
+        old="        if looked_at >= most:\n",
+        new="        if False:\n",
         tests=(f"{_XMPP}/test_pages.py::test_behind_many_items_that_others_have_a_client_pages_on",),
     ),
     Mutation(
@@ -135,6 +135,33 @@ MUTATIONS = [
         old="            page.places.append(after)\n",
         new="",
         tests=(f"{_XMPP}/test_pages.py::test_behind_many_items_that_others_have_a_client_pages_on",),
+    ),
+    Mutation(
+        name="what others have is read",
+        file="plugins/xmpp/requests/items.py",
+        old="        if seen[0]:\n",
+        new="        if True:\n",
+        tests=(f"{_XMPP}/test_large_items.py::test_large_items_that_others_have_are_not_read",),
+    ),
+    Mutation(
+        name="what waits for a worker makes room for what is kept",
+        file="plugins/xmpp/requests/items.py",
+        old="hidden = set(session.kept_among(node, old))",
+        new="hidden = set(old)",
+        tests=(
+            f"{_XMPP}/test_node_options.py"
+            "::test_what_takes_no_room_is_shown_beside_what_nobody_has_removed_yet",
+        ),
+    ),
+    Mutation(
+        name="a listing begins behind what has made room, also where it is not all",
+        file="plugins/xmpp/requests/items.py",
+        old="begin = passed_over if _keeps_all(session.topic(node)) else 0",
+        new="begin = passed_over",
+        tests=(
+            f"{_XMPP}/test_node_options.py"
+            "::test_what_takes_no_room_is_shown_beside_what_nobody_has_removed_yet",
+        ),
     ),
     Mutation(
         name="several items are published one by one",

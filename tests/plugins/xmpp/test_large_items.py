@@ -1,6 +1,6 @@
 """Nodes of which all together is much: whoever looks, what is held at once is a page of it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from daemon.broker import browsing
-from daemon.frontend import Identity
+from daemon.frontend import Identity, SubscribeOptions
 from plugins.xmpp.wire.namespaces import RESULT_SET
 from routing.message import Message, Section
 from tests.support.held_at_once import held_at_once
@@ -29,11 +29,13 @@ PLAIN = {f"{{{SMQP}}}queueing": "0", "pubsub#persist_items": "1"}
 
 
 @asynccontextmanager
-async def large_site(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
+async def large_site(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, config: Mapping[str, str] = PLAIN
+) -> AsyncIterator[Any]:
     """A node of large items, none of which is in memory; gives (server, service, site)."""
     monkeypatch.setattr(browsing, "PAGE_BYTES_MAX", PAGE_BYTES)
     async with xmpp_site(directory) as (server, _, site):
-        await create(ada(server), "large", **PLAIN)
+        await create(ada(server), "large", **config)
         session = site.open_session(Identity(account="ada"), "desk", protocol="test", remote="")
         for id in IDS:
             body = Section("text/plain", id.encode() + b" " * (SIZE - len(id)))
@@ -102,3 +104,19 @@ async def test_large_items_that_are_named_or_have_to_go_are_not_held_all(
         answer = await client.iq("get", pubsub("<items node='large'/>"))
         assert [item.get("id") for item in answer.iter(f"{{{PUBSUB}}}item")] == IDS[-2:]
         assert looking.bytes < HELD_MAX
+
+
+async def test_large_items_that_others_have_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with large_site(tmp_path, monkeypatch, config={}) as (server, _, site):
+        worker = site.open_session(Identity(account="bob"), "desk", protocol="test", remote="")
+        worker.subscribe("large", SubscribeOptions(credit=COUNT - 1, accepts="ONE"))
+        client, shown = ada(server), [IDS[-1]]
+        answer = await client.iq("get", pubsub("<items node='large'/>"))
+        assert [item.get("id") for item in answer.iter(f"{{{PUBSUB}}}item")] == shown
+        with held_at_once() as looking:
+            answer = await client.iq("get", f"<query xmlns='{ITEMS}' node='large'/>")
+            assert [item.get("name") for item in answer.iter(f"{{{ITEMS}}}item")] == shown
+        assert looking.bytes < PAGE_BYTES + 2 * SIZE
+        worker.close()

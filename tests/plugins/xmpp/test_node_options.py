@@ -149,6 +149,26 @@ async def test_what_nobody_has_removed_yet_is_not_shown(tmp_path: Path) -> None:
         session.close()
 
 
+async def test_what_takes_no_room_is_shown_beside_what_nobody_has_removed_yet(tmp_path: Path) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        client = ada(server)
+        await create(client, "news", **PLAIN, **{"pubsub#max_items": "2"})
+        session = site.open_session(Identity(account="ada"), "desk", protocol="smqp", remote="")
+        session.set_delivery("news", None)
+        for id in ("job-0", "0", "1", "job-1", "2", "3"):
+            if id.isdigit():
+                session.publish("news", Message(timeout_s=3600, others=(("Item-Id", id),)))
+            else:
+                session.publish("news", Message(delivery="ONE", others=(("Item-Id", id),)))
+        shown = ["job-0", "job-1", "2", "3"]
+        assert await ids_of(client, "news") == shown
+        for last in range(1, 5):
+            # the newest, and then those in front of it
+            answer = await client.iq("get", pubsub(f"<items node='news' max_items='{last}'/>"))
+            assert [item.get("id") for item in answer.iter(f"{{{PUBSUB}}}item")] == shown[-last:]
+        session.close()
+
+
 async def test_what_only_waits_for_subscribers_takes_no_room_of_what_is_kept(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         owner = ada(server)
