@@ -107,8 +107,8 @@ async def items(request: Request) -> None:
 
 
 def number_of(place: str) -> int:
-    """The message that a place in a result set is about; 0 for none. Raises StanzaError."""
-    if place and not (place.isascii() and place.isdecimal() and len(place) < 20):
+    """The message that a place in a result set is about; 0 where none is given. Raises StanzaError."""
+    if place and not (place.isascii() and place.isdecimal() and len(place) < 20 and int(place)):
         raise StanzaError("item-not-found", "cancel", "no such place in the node")
     return int(place or 0)
 

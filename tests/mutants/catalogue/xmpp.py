@@ -164,6 +164,13 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="in front of an item that no node has is the end of the node",
+        file="plugins/xmpp/requests/items.py",
+        old=" and int(place)):",
+        new="):",
+        tests=(f"{_XMPP}/test_pages.py::test_the_newest_items_are_found_and_paged_through_backwards",),
+    ),
+    Mutation(
         name="several items are published one by one",
         file="plugins/xmpp/requests/publishing.py",
         old="        for message in messages:\n            session.publish(node, message)\n",

@@ -167,6 +167,11 @@ async def test_the_newest_items_are_found_and_paged_through_backwards(tmp_path: 
                 break
             seen = page + seen
         assert seen == [f"item-{number}" for number in range(600)]
+        for nowhere in ("0", "00", "-1", "x"):
+            for on in ("before", "after"):
+                rsm = f"<set xmlns='{RESULT_SET}'><{on}>{nowhere}</{on}></set>"
+                answer = await client.iq("get", pubsub(f"<items node='state'/>{rsm}"))
+                assert error_of(answer) == ("cancel", "item-not-found")
         # what has gone from the end is not in the way of what is in front of it
         await client.iq("set", pubsub("<purge node='state'/>", "#owner"))
         for number in range(300):
