@@ -134,11 +134,12 @@ def _id(entry: Entry) -> int:
 class KeptEntries:
     """Entries in the order of their ids, which is that of their arrival; any can be taken out."""
 
-    __slots__ = ("_by_id", "_ids")
+    __slots__ = ("_by_id", "_first", "_ids")
 
     def __init__(self) -> None:
         self._by_id: dict[int, Entry] = {}
         self._ids: list[int] = []  # also of entries that have been taken out, until those are the most
+        self._first = 0  # the place of the first that has not been; nor has the last one been
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(list(self._by_id.values()))
@@ -158,11 +159,20 @@ class KeptEntries:
         at = bisect_left(self._ids, entry.id)
         if self._ids[at] != entry.id:
             self._ids.insert(at, entry.id)
+        self._first = min(self._first, at)
 
     def discard(self, id: int) -> None:
         """Take an entry out, if it is here."""
-        if self._by_id.pop(id, None) is not None and len(self._ids) > 2 * len(self._by_id) + 1000:
-            self._ids = sorted(self._by_id)
+        if self._by_id.pop(id, None) is None:
+            return
+        if not self._by_id or len(self._ids) > 2 * len(self._by_id) + 1000:
+            self._ids, self._first = sorted(self._by_id), 0
+            return
+        # the oldest are taken out most of all, and who looks is to pass over none of them
+        while self._ids[self._first] not in self._by_id:
+            self._first += 1
+        while self._ids[-1] not in self._by_id:
+            self._ids.pop()
 
     def ids(self) -> Iterable[int]:
         """The ids of the entries, in order."""
@@ -170,13 +180,13 @@ class KeptEntries:
 
     def after(self, id: int, count: int) -> list[Entry]:
         """The first `count` entries that came after the one with this id."""
-        return self._first(range(bisect_right(self._ids, id), len(self._ids)), count)
+        return self._at(range(bisect_right(self._ids, id, self._first), len(self._ids)), count)
 
     def before(self, id: int, count: int) -> list[Entry]:
         """The last `count` entries that came before the one with this id, newest first."""
-        return self._first(range(bisect_left(self._ids, id) - 1, -1, -1), count)
+        return self._at(range(bisect_left(self._ids, id) - 1, self._first - 1, -1), count)
 
-    def _first(self, places: range, count: int) -> list[Entry]:
+    def _at(self, places: range, count: int) -> list[Entry]:
         found = (self._by_id.get(self._ids[place]) for place in places)
         return list(islice((entry for entry in found if entry is not None), count))
 

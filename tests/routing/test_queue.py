@@ -1,8 +1,12 @@
-"""What waits is counted in parts, while others change it."""
+"""What waits is counted in parts, while others change it; what is kept is found, however much has gone."""
 
 import math
+import random
+from typing import Any
 
-from routing.queue import COUNTED_AT_ONCE, GONE, Entry, PriorityQueue
+import pytest
+
+from routing.queue import COUNTED_AT_ONCE, GONE, Entry, KeptEntries, PriorityQueue
 
 MANY = 5 * COUNTED_AT_ONCE
 
@@ -39,3 +43,48 @@ def test_what_comes_and_goes_between_two_parts_does_not_end_the_count() -> None:
         queue.pop()
         queue.push(Entry(MANY + number + 1, None, 0, 1, 1, 0, 1, math.inf))
     assert MANY - 14 <= counted <= MANY + 7
+
+
+def kept_entry(id: int) -> Entry:
+    return Entry(id, None, id, 0, 1, 0, 1, math.inf)
+
+
+class LookedUp(dict[int, Entry]):
+    """Entries, and how many were asked for."""
+
+    looks = 0
+
+    def get(self, id: int, default: Any = None) -> Any:
+        self.looks += 1
+        return super().get(id, default)
+
+
+@pytest.mark.parametrize("gone", [range(1, 900), range(101, 1001), range(1000, 100, -1)])
+def test_what_has_gone_from_an_end_is_not_looked_at(gone: range) -> None:
+    kept = KeptEntries()
+    for id in range(1, 1001):
+        kept.add(kept_entry(id))
+    for id in gone:
+        kept.discard(id)
+    left = sorted(set(range(1, 1001)) - set(gone))
+    kept._by_id = looked_up = LookedUp(kept._by_id)
+    assert [entry.id for entry in kept.after(0, 2)] == left[:2]
+    assert [entry.id for entry in kept.before(10_000, 2)] == left[:-3:-1]
+    assert looked_up.looks == 4
+
+
+def test_what_comes_and_goes_in_any_order_is_found_by_its_place() -> None:
+    chance, kept, there = random.Random(7), KeptEntries(), set[int]()
+    for _ in range(5_000):
+        id = chance.randrange(40)
+        if chance.random() < 0.5:
+            kept.add(kept_entry(id))
+            there.add(id)
+        else:
+            kept.discard(id)
+            there.discard(id)
+        at, count = chance.randrange(40), chance.randrange(1, 40)
+        later, earlier = sorted(id for id in there if id > at), sorted(id for id in there if id < at)
+        assert [entry.id for entry in kept.after(at, count)] == later[:count]
+        assert [entry.id for entry in kept.before(at, count)] == earlier[::-1][:count]
+    assert there

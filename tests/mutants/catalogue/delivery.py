@@ -407,4 +407,25 @@ MUTATIONS = [
             "test_it_does_not_go_to_a_peer_whose_link_comes_back_after_its_timeout",
         ),
     ),
+    Mutation(
+        name="who looks passes over all that has gone from the beginning of what is kept",
+        file="routing/queue.py",
+        old="        while self._ids[self._first] not in self._by_id:\n",
+        new="        while False:\n",
+        tests=("tests/routing/test_queue.py::test_what_has_gone_from_an_end_is_not_looked_at",),
+    ),
+    Mutation(
+        name="who looks passes over all that has gone from the end of what is kept",
+        file="routing/queue.py",
+        old="        while self._ids[-1] not in self._by_id:\n",
+        new="        while False:\n",
+        tests=("tests/routing/test_queue.py::test_what_has_gone_from_an_end_is_not_looked_at",),
+    ),
+    Mutation(
+        name="what is kept again is behind the first that is",
+        file="routing/queue.py",
+        old="        self._first = min(self._first, at)\n",
+        new="",
+        tests=("tests/routing/test_queue.py::test_what_comes_and_goes_in_any_order_is_found_by_its_place",),
+    ),
 ]
