@@ -19,7 +19,7 @@ async def leave_out_history(service: ServicePort, subscription: NodeSubscription
     if subscription.accepts != "ALL" or subscription.is_collection:
         return
     session, node = service.clients.of(subscription.jid).session, subscription.node
-    await service.index.know(session, node)
+    await service.index.know(session, node)  # from now on it is told what of it is removed
     kept = session.kept(node, count=1, backwards=True)
     is_sent = records.record(session, node).options.send_last_published_item == "on_sub"
     subscription.history_to = kept[-1] + (not is_sent) if kept else 0

@@ -150,6 +150,7 @@ async def read_into(
     begin = passed_over if _keeps_all(session.topic(node)) else 0
     after = after if backwards else max(after, begin)
     looked_at, most = 0, LOOKED_AT_MAX + index
+    last: Sequence[HeldEntry]
     while not page.is_full:
         entries = session.entries(
             node, after, max(min(READ_AT_A_TIME, most - looked_at), 1), backwards=backwards
@@ -184,7 +185,8 @@ def _keeps_all(topic: TopicInfo | None) -> bool:
 
 def _seen(request: Request, node: str, entries: Sequence[HeldEntry], passed_over: int) -> list[bool]:
     """Which of them the client may see: not what is with others, nor what is kept and has made room."""
-    session, in_hand = request.client.session, request.client.in_hand
+    session = request.client.session
+    in_hand = request.client.in_hand if any(held.locked for held in entries) else set[str]()
     old = [held.message_id for held in entries if held.message_id <= passed_over]
     hidden = set(session.kept_among(node, old))
     return [held.message_id not in hidden and (not held.locked or held.smuid in in_hand) for held in entries]
