@@ -260,7 +260,8 @@ class Session(Protocol):
     def end_subscription(self, subscription: SubscriptionInfo, request: Any = None) -> None:
         """End anyone's subscription to a topic, one of `subscriptions`; who consumes from it is told.
 
-        Raises Refusal (bad-topic; not-subscribed, as it has ended; forbidden without the right to
+        One to a pattern takes other topics, too, so that only its own login ends it. Raises Refusal
+        (bad-topic for such a one; not-subscribed, as it has ended; forbidden without the right to
         administer).
         """
 

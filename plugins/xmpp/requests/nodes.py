@@ -5,6 +5,7 @@ without settings, come and go with what is published to them.
 """
 
 import uuid
+from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement
 
 import msgspec
@@ -18,7 +19,7 @@ from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import bare_of
 from plugins.xmpp.known.registry import NodeSubscription
 from plugins.xmpp.requests import publishing, records
-from plugins.xmpp.requests.ending import end_each
+from plugins.xmpp.requests.ending import end_now, tell_ended
 from plugins.xmpp.requests.request import AskingClient, Request, ServicePort
 from plugins.xmpp.wire.namespaces import PUBSUB, PUBSUB_OWNER
 
@@ -90,15 +91,22 @@ async def configure(request: Request) -> None:
         # of a record that could not be read, nothing but what is chosen is left
         requests = {jid: waits for jid, waits in kept.requests.items() if waits.accepts != unserved}
         record = msgspec.structs.replace(kept, options=new.options, requests=requests)
-        dropped = kept.requests.keys() - requests.keys()
+        dropped, ended = kept.requests.keys() - requests.keys(), list[NodeSubscription]()
 
         def go_along() -> None:
             for jid in dropped:
                 request.service.registry.remove_pending(jid, node)
+            every = request.service.registry.of_node(node)
+            # whoever takes only what the node gives no longer subscribes anew, rather than getting nothing
+            may_not = [*unlisted(request, node), *(one for one in every if one.accepts == unserved)]
+            ended.extend(end_now(request, node, may_not))
 
-        await records.change(request.client, node, lambda _: record, go_along, settings=new)
-        await _end_unserved(request, node, unserved, sorted(dropped))
-        await end_unlisted(request, node)
+        try:
+            await records.change(request.client, node, lambda _: record, go_along, settings=new)
+        finally:
+            await tell_ended(request, node, ended)
+        for jid in sorted(dropped):
+            await request.service.notify(jid, notifications.unsubscribed(node, jid))
         items_max = new.options.max_items
         if items_max != old.options.max_items and session.allows("remove", node):
             await publishing.keep_newest(request.service, request.client, node, items_max)
@@ -108,15 +116,12 @@ async def configure(request: Request) -> None:
     await request.answer()
 
 
-async def end_unlisted(request: Request, node: str) -> None:
-    """End the subscriptions of whoever may not receive any more, and tell so. Source: XEP-0060 8.9.2.
-
-    Raises as `end_each`; it is done again as the node is configured again.
-    """
+def unlisted(request: Request, node: str) -> Iterator[NodeSubscription]:
+    """The subscriptions of whoever may not receive any more: they end. Source: XEP-0060 8.9.2."""
     access, kept = request.service.access, records.record(request.client.session, node)
-    every = request.service.registry.of_node(node)
-    may_not = [one for one in every if not access.may_receive(bare_of(one.jid), node, kept)]
-    await end_each(request, node, may_not)
+    for each in request.service.registry.of_node(node):
+        if not access.may_receive(bare_of(each.jid), node, kept):
+            yield each
 
 
 def _unserved(old: NodeSettings, new: NodeSettings) -> Accepts | None:
@@ -124,17 +129,6 @@ def _unserved(old: NodeSettings, new: NodeSettings) -> Accepts | None:
     if new.is_queue is old.is_queue:
         return None
     return "ALL" if new.is_queue else "ONE"
-
-
-async def _end_unserved(request: Request, node: str, unserved: Accepts | None, waited: list[str]) -> None:
-    """Whoever takes only what the node gives no longer is told to subscribe anew, rather than nothing.
-
-    `waited`: those who had asked for that, and wait for an owner no longer.
-    """
-    for jid in waited:
-        await request.service.notify(jid, notifications.unsubscribed(node, jid))
-    every = request.service.registry.of_node(node)
-    await end_each(request, node, [one for one in every if one.accepts == unserved])
 
 
 async def default_configuration(request: Request) -> None:

@@ -9,10 +9,10 @@ from plugins.xmpp.forms.node_record import AFFILIATIONS_MAX, ListedAffiliation, 
 from plugins.xmpp.forms.paging import Page, page_of
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import bare_of, read_jid
-from plugins.xmpp.known.registry import read_subscription
+from plugins.xmpp.known.registry import NodeSubscription, read_subscription
 from plugins.xmpp.requests import authorizing, records
-from plugins.xmpp.requests.ending import end_each
-from plugins.xmpp.requests.nodes import end_unlisted, known
+from plugins.xmpp.requests.ending import end_each, end_now, tell_ended
+from plugins.xmpp.requests.nodes import known, unlisted
 from plugins.xmpp.requests.request import Request
 from plugins.xmpp.requests.subscribing import ListedSubscription, by_subid, room_for_list
 from plugins.xmpp.wire.namespaces import PUBSUB, PUBSUB_OWNER
@@ -55,19 +55,23 @@ async def manage_subscriptions(request: Request) -> None:
     """
     node, record, _ = known(request)
     registry, refused = request.service.registry, []
+    ended, settled = list[NodeSubscription](), list[tuple[str, bool]]()
     for each in _changes(request, _SUBSCRIPTION):
         jid, wanted, subid = each.get("jid", ""), each.get("subscription", ""), each.get("subid")
         if jid in record.requests and wanted in ("subscribed", "none"):
-            await authorizing.settle(request, node, jid, allow=wanted == "subscribed")
+            settled.append((jid, wanted == "subscribed"))
             continue
         found = registry.of_subscriber(jid, node) or registry.of_bare_to(jid, node)
         meant = [one for one in found if not one.leaving]
         named = [one for one in meant if subid in (None, one.subid)]
         if wanted == "none" and named:
-            await end_each(request, node, named)
+            ended += named
         elif wanted != "subscribed" or not named:
             state = "subscribed" if meant else "pending" if jid in record.requests else "none"
             refused.append(Element(_SUBSCRIPTION, {"jid": jid, "subscription": state}))
+    await end_each(request, node, ended)
+    for jid, allow in settled:
+        await authorizing.settle(request, node, jid, allow=allow)
     await _answer(request, "subscriptions", node, refused)
 
 
@@ -102,7 +106,7 @@ async def modify_affiliations(request: Request) -> None:
     known_jids = {request.asker, *old.affiliations, *map(bare_of, old.requests)}
     known_jids |= {bare_of(each.jid) for each in request.service.registry.of_node(node)}
     wanted = dict(_wanted(each, known_jids) for each in _changes(request, _AFFILIATION))
-    refused: list[Element] = []
+    refused, ended = list[Element](), list[NodeSubscription]()
 
     def edit(record: NodeRecord) -> NodeRecord:
         listed: dict[str, Any] = dict(record.affiliations)
@@ -122,8 +126,13 @@ async def modify_affiliations(request: Request) -> None:
             raise StanzaError("resource-constraint", "wait", text)
         return msgspec.structs.replace(record, affiliations=listed)
 
-    new = await records.change(request.client, node, edit)
-    await end_unlisted(request, node)
+    def go_along() -> None:
+        ended.extend(end_now(request, node, unlisted(request, node)))
+
+    try:
+        new = await records.change(request.client, node, edit, go_along)
+    finally:
+        await tell_ended(request, node, ended)
     for jid in wanted:
         if old.affiliations.get(jid) != new.affiliations.get(jid):
             told = Element(f"{{{PUBSUB}}}pubsub")

@@ -72,7 +72,7 @@ async def change(
 
     Args:
         go_along: called once the session has taken what is to be kept, with nothing awaited in between; where
-            it raises, the record is as it was.
+            it raises, all that is kept is as it was.
         settings: of the topic, which change with the record, or neither does; None for those that it has.
     """
     session, reply = client.session, Reply()
@@ -91,8 +91,7 @@ async def change(
         try:
             go_along()
         except Exception:
-            with suppress(Refusal):  # there is no room on the disk for either
-                session.annotate(node, before.text)
+            put_back(session, node, before, after)
             raise
     try:
         await reply.wait()

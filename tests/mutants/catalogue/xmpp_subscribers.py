@@ -127,8 +127,8 @@ MUTATIONS = [
     Mutation(
         name="a node that becomes a queue leaves its subscribers silent",
         file="plugins/xmpp/requests/nodes.py",
-        old="        await _end_unserved(request, node, unserved, sorted(dropped))\n",
-        new="",
+        old="*(one for one in every if one.accepts == unserved)]",
+        new="]",
         tests=(
             f"{_XMPP}/test_pubsub.py::test_who_would_get_nothing_any_more_is_told_that_its_subscription_has_ended",
         ),
@@ -180,8 +180,8 @@ MUTATIONS = [
     Mutation(
         name="who cannot be let in now waits no longer",
         file="plugins/xmpp/requests/records.py",
-        old="                session.annotate(node, before.text)\n",
-        new="                pass\n",
+        old="            put_back(session, node, before, after)\n            raise\n",
+        new="            raise\n",
         tests=(f"{_XMPP}/test_access.py::test_a_worker_that_finds_no_room_when_it_is_let_in_waits_on",),
     ),
     Mutation(
@@ -197,14 +197,38 @@ MUTATIONS = [
     Mutation(
         name="who is away stays subscribed though it may not receive any more",
         file="plugins/xmpp/requests/ending.py",
-        old="            session.end_subscription(each)\n",
-        new="            pass\n",
+        old="                request.client.session.end_subscription(info)\n",
+        new="                pass\n",
         tests=(f"{_XMPP}/test_access.py::test_who_is_away_and_finds_no_room_is_unsubscribed_all_the_same",),
+    ),
+    Mutation(
+        name="who is away and collects keeps what it may not receive any more",
+        file="plugins/xmpp/requests/ending.py",
+        old="        if info.topic == node:\n",
+        new="        if True:\n",
+        tests=(f"{_XMPP}/test_ending.py::test_who_is_away_and_collects_is_unsubscribed_from_the_node_alone",),
+    ),
+    Mutation(
+        name="who is named twice is told twice that it is unsubscribed",
+        file="plugins/xmpp/requests/ending.py",
+        old="list({each.jid: each for each in subscriptions if registry.knows(each)}.values())",
+        new="[each for each in subscriptions if registry.knows(each)]",
+        tests=(f"{_XMPP}/test_ending.py::test_who_is_named_twice_is_unsubscribed_and_told_once",),
+    ),
+    Mutation(
+        name="an owner whose session ends in the middle leaves those who may not receive any more",
+        file="plugins/xmpp/requests/nodes.py",
+        old="lambda _: record, go_along, settings=new)\n",
+        new="lambda _: record, settings=new)\n            go_along()\n",
+        tests=(
+            f"{_XMPP}/test_ending.py"
+            "::test_whoever_may_not_receive_is_unsubscribed_though_the_owners_session_ends_in_the_middle",
+        ),
     ),
     Mutation(
         name="an ended subscription is answered for before that is on disk",
         file="plugins/xmpp/requests/ending.py",
-        old="            await request.client.ask(session.commit, [])\n",
+        old="            await request.client.ask(request.client.session.commit, [])\n",
         new="            pass\n",
         tests=(
             f"{_XMPP}/test_access.py::test_an_owner_is_told_that_a_subscription_has_ended_once_that_is_on_disk",
@@ -222,8 +246,8 @@ MUTATIONS = [
     Mutation(
         name="a node that could not be configured is so until the next start",
         file="plugins/xmpp/requests/records.py",
-        old="        put_back(session, node, before, after)\n",
-        new="        pass\n",
+        old="        put_back(session, node, before, after)\n        raise\n",
+        new="        raise\n",
         tests=(f"{_XMPP}/test_own_errors.py::test_a_node_whose_mode_cannot_be_stored_is_as_it_was",),
     ),
     Mutation(
