@@ -12,7 +12,7 @@ from daemon.frontend import Answer, Limits, Session, TopicInfo
 from plugins.xmpp.delivery.calls import Done
 from plugins.xmpp.forms.data_forms import PUBLISH_OPTIONS, submitted
 from plugins.xmpp.forms.node_options import NodeOptions, same_value
-from plugins.xmpp.forms.node_record import record_of, written
+from plugins.xmpp.forms.node_record import NodeRecord, record_of, written
 from plugins.xmpp.forms.node_settings import NodeSettings, wanted_of_new
 from plugins.xmpp.forms.payload import (
     ITEM_ID,
@@ -191,6 +191,8 @@ async def _publish_all(request: Request, node: str, items: list[Item], new: Node
     topic, options = check_may_publish(request, node)
     made = None
     if new is not None:
+        # one that is created, with its first item; the broker lets anybody annotate it
+        service.access.check_owner(request.asker, node, NodeRecord())
         made = _kept_of_new(new, client.jid)
         topic, options = TopicInfo(node, made.mode, made.timeout_s, 0, 0, 0, 0, {}), new.options
     for item in items:

@@ -367,6 +367,16 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_making_nodes.py::test_a_node_is_not_made_by_an_item_that_is_too_large",),
     ),
     Mutation(
+        name="whoever may publish makes nodes as it wants them, and closes them",
+        file="plugins/xmpp/requests/publishing.py",
+        old="        service.access.check_owner(request.asker, node, NodeRecord())\n",
+        new="",
+        tests=(
+            f"{_XMPP}/test_making_nodes.py"
+            "::test_only_who_may_administer_a_node_makes_it_as_it_wants_it_with_an_item",
+        ),
+    ),
+    Mutation(
         name="an item that finds no room on the disk makes its node",
         file="plugins/xmpp/requests/publishing.py",
         old="    if answer.error is not None and not _is_used(session, node):",

@@ -68,6 +68,22 @@ async def test_a_node_that_its_first_item_makes_is_as_the_publisher_wants_it(tmp
         assert not {"eve.state", "other"} & set(site.broker._router._state.topics)
 
 
+@pytest.mark.parametrize("node", ["junk", "ada:desk@smqp.example"])
+async def test_only_who_may_administer_a_node_makes_it_as_it_wants_it_with_an_item(
+    tmp_path: Path, node: str
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        rights = Rights(publish=("#",))
+        change_file(site.broker.settings.site.accounts_file, lambda editor: editor.set_rights("bob", rights))
+        site.take_on()
+        worker, as_any = server.client("worker1@shakespeare.lit/x"), {f"{{{SMQP}}}delivery": "MESSAGE"}
+        for wanted in (KEPT, {"pubsub#access_model": "whitelist", **as_any}, {"pubsub#title": "x", **as_any}):
+            assert error_of(await publish_as(worker, node, **wanted)) == ("auth", "forbidden")
+        assert site.topic_count == 0
+        assert (await put(worker, node, "item")).get("type") == "result"
+        assert kept(tmp_path) == []
+
+
 def kept(directory: Path) -> list[str]:
     """The topics of which the store has more than messages."""
     with sqlite3.connect(directory / "smqpd.db") as store:
