@@ -143,11 +143,13 @@ async def _remember(request: Request) -> None:
 
 
 def _is_by(request: Request, held: HeldMessage) -> bool:
-    """Whether a message was published at this site, and by the account of the sender."""
-    server = request.service.site.server_name
-    account, _, channel = held.stored.message.account.partition(":")
-    is_here = parse_smuid(held.smuid).server == server and channel.endswith(f"@{server}")
-    return is_here and account == request.client.session.account
+    """Whether a message was published at this site, and by the login of the sender.
+
+    An account may be that of many JIDs.
+    """
+    server, client = request.service.site.server_name, request.client
+    login = make_address(client.session.account, channel_of(client.jid), server)
+    return parse_smuid(held.smuid).server == server and held.stored.message.account == login
 
 
 async def assured(request: Request) -> None:

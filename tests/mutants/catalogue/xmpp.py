@@ -476,8 +476,8 @@ MUTATIONS = [
     Mutation(
         name="what somebody else publishes beside an assured message is one of its sender",
         file="plugins/xmpp/requests/qos.py",
-        old=" or not _is_by(request, held):",
-        new=":",
+        old="held.stored.message.account == login",
+        new='held.stored.message.account.partition(":")[0] == client.session.account',
         tests=(f"{_XMPP}/test_qos.py::test_what_somebody_else_puts_beside_it_is_not_what_was_received",),
     ),
 ]

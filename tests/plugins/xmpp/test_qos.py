@@ -12,6 +12,7 @@ from daemon.broker.session import BrokerSession
 from daemon.frontend import Delivered, Identity, SubscribeOptions
 from daemon.settings import Limits
 from plugins.xmpp.known.assured import ELEMENT_BYTES
+from plugins.xmpp.known.identities import channel_of
 from plugins.xmpp.wire.namespaces import EVENT_LOG, QOS
 from routing.message import Message, Section
 from tests.support.full_disk import no_file_beyond
@@ -157,7 +158,8 @@ async def hold_with_damage(server: XmppServer, site: BrokerSite) -> None:
     """Hold 1 and 2, the latter in a form that cannot be read when it is looked at again."""
     await entrance(server).iq("set", assured("1"), to=COUNTER)
     [topic] = [name for name in site.broker._router._state.topics if "held." in name]
-    session = site.open_session(Identity(account="ada"), "counter", protocol="test", remote="")
+    channel = channel_of(entrance(server).jid)
+    session = site.open_session(Identity(account="ada"), channel, protocol="test", remote="")
     damaged = Section("application/xml", b"<message")
     session.publish(topic, Message(sections=(damaged,), others=(("Xmpp-Msgid", "2"),)), "2")
     await session.events()
@@ -173,15 +175,18 @@ async def test_what_cannot_be_read_back_is_not_answered_as_delivered(tmp_path: P
         assert (await client.iq("set", deliver("1"), to=COUNTER)).get("type") == "result"
 
 
-async def test_what_somebody_else_puts_beside_it_is_not_what_was_received(tmp_path: Path) -> None:
+@pytest.mark.parametrize("account", ["bob", "ada"], ids=["another account", "another JID of the account"])
+async def test_what_somebody_else_puts_beside_it_is_not_what_was_received(
+    tmp_path: Path, account: str
+) -> None:
     async with xmpp_site(tmp_path) as (server, _, site):
         await entrance(server).iq("set", assured("1"), to=COUNTER)
         [topic] = [name for name in site.broker._router._state.topics if "held." in name]
-        bob = site.open_session(Identity(account="bob"), "desk", protocol="test", remote="")
+        other = site.open_session(Identity(account=account), "desk", protocol="test", remote="")
         forged = Section("application/xml", b"<message><forged xmlns='urn:a'/></message>")
         headers = (("Xmpp-Msgid", "1"), ("Xmpp-To", COUNTER))
-        bob.publish(topic, Message(sections=(forged,), others=headers), "1")
-        await bob.events()
+        other.publish(topic, Message(sections=(forged,), others=headers), "1")
+        await other.events()
         assert site.broker.held == 2
     async with xmpp_site(tmp_path) as (server, _, site):
         session = listener(site)
