@@ -22,7 +22,10 @@ from plugins.xmpp.known.identities import bare_of
 MSG_ID_CHARACTERS_MAX: Final = 1_000
 
 ELEMENT_BYTES: Final = 120
-"""Memory that an element, or an attribute, takes besides its text, about."""
+"""Memory that an element takes besides its text, or an attribute besides its value, about."""
+
+_ATTRIBUTES_BYTES: Final = 200
+"""What an element takes that has any, besides, about."""
 
 _CHARACTER_BYTES_MAX: Final = 4
 
@@ -57,12 +60,20 @@ class AssuredMessage(msgspec.Struct):
     memory: int = 0
 
     def __post_init__(self) -> None:
-        things, names = 0, set[str]()
+        names = set[str]()
         for element in self.message.iter():
-            things += 1 + len(element.attrib)
-            names |= {element.tag, *element.attrib}  # with their namespaces
-        characters = sum(map(len, names))
-        self.memory = self.size + ELEMENT_BYTES * things + _CHARACTER_BYTES_MAX * characters
+            names.add(element.tag)
+            self.memory += ELEMENT_BYTES + _bytes_of(element.text) + _bytes_of(element.tail)
+            if attributes := element.items():  # to look at `attrib` would give each element a dict
+                names.update(name for name, _ in attributes)
+                self.memory += _ATTRIBUTES_BYTES + ELEMENT_BYTES * len(attributes)
+                self.memory += sum(_bytes_of(value) for _, value in attributes)
+        self.memory += _CHARACTER_BYTES_MAX * sum(map(len, names))  # with their namespaces
+
+
+def _bytes_of(text: str | None) -> int:
+    """What its characters take: all of them as much as the one that takes most."""
+    return 0 if text is None else len(text) if text.isascii() else _CHARACTER_BYTES_MAX * len(text)
 
 
 class _Amount:

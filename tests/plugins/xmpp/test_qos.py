@@ -372,8 +372,10 @@ async def test_too_much_that_waits_is_refused_until_some_is_delivered(
         "<log xmlns='urn:xmpp:eventlog'>" + "<a/>" * 30 + "</log>",
         "<log xmlns='urn:xmpp:eventlog' " + " ".join(f"a{number}=''" for number in range(30)) + "/>",
         f"<log xmlns='{'u' * 225}'><a/><b/><c/></log>",
+        "<log xmlns='urn:xmpp:eventlog'>" + "<a b=''/>" * 8 + "</log>",
+        f"<log xmlns='urn:xmpp:eventlog'>\U0001f980{'x' * 900}</log>",
     ],
-    ids=["elements", "attributes", "names"],
+    ids=["elements", "attributes", "names", "elements with attributes", "text"],
 )
 async def test_what_is_held_counts_in_the_memory_that_all_front_ends_share(tmp_path: Path, many: str) -> None:
     limits = Limits(message_bytes_max=10_000, unfinished_bytes_max=20_000)
