@@ -41,7 +41,10 @@ NAMESPACE_CHARACTERS_MAX: Final = 256
 """Each name that takes it has it once more, in as little as four bytes of a stanza."""
 
 NAMES_CHARACTERS_MAX: Final = 2**18
-"""Of all different names in one stanza, each with its namespace, which may be 200 times what it has."""
+"""Of all different names in one stanza, each with its namespace, which may be 200 times what it has.
+
+Those that are known from stanzas before it take nothing more.
+"""
 
 NAMES_KEPT: Final = 2**16
 """Characters of names that stay known from one stanza to the next."""
@@ -166,7 +169,7 @@ class StreamParser:
         self._fed = self._stanza_from = len(before)
         self._begun.clear()
         self._names: dict[str, str] = {}
-        self._names_characters = 0
+        self._names_characters = self._names_before = 0
         parser.StartNamespaceDeclHandler = self._declares
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
@@ -244,7 +247,7 @@ class StreamParser:
             name = f"{{{namespace}}}{name.partition(_SEPARATOR)[0]}" if name else namespace
             self._names[expat_name] = name
             self._names_characters += len(name)
-            if self._names_characters > NAMES_CHARACTERS_MAX:
+            if self._names_characters - self._names_before > NAMES_CHARACTERS_MAX:
                 self._pass_over(f"names of over {NAMES_CHARACTERS_MAX} characters in all")
         return name
 
@@ -311,6 +314,7 @@ class StreamParser:
         if self._names_characters > NAMES_KEPT:
             self._names.clear()
             self._names_characters = 0
+        self._names_before = self._names_characters
 
     def _unread(self) -> bytes:
         """From the tag that is being looked at on; b"" where an expat was built that does not tell."""

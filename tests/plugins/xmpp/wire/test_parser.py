@@ -328,6 +328,25 @@ def test_a_name_counts_once_however_often_it_comes_and_what_came_before_does_not
         assert [type(each) for each in parsed] == [Element]
 
 
+def test_a_stanza_may_have_as_many_names_though_others_are_known() -> None:
+    parser = StreamParser(AS_SERVERS_LET_THROUGH)
+    parser.feed(HEADER)
+    few, many = (b"".join(map(new_elements, each)) for each in (range(2), range(2, 12)))
+    for names in (few, many):
+        assert [type(each) for each in parser.feed(b"<iq>" + names + b"</iq>")] == [Element]
+
+
+def test_names_in_a_namespace_stay_known_for_few_stanzas() -> None:
+    parser = StreamParser(AS_SERVERS_LET_THROUGH)
+    parser.feed(HEADER)
+
+    def new_names(number: int) -> None:
+        names = b"".join(b"<b%d-%d/>" % (number, each) for each in range(900))
+        parser.feed(b"<iq>" + in_long_namespace(names) + b"</iq>")
+
+    assert bytes_kept(new_names, 20) < 4 * PARSER_BYTES_MAX
+
+
 @pytest.mark.parametrize("step", [3_000, 65_536, 10_000_000])
 @pytest.mark.parametrize("space", [b"", b" \n "])
 def test_a_long_stream_is_the_same_to_its_end(step: int, space: bytes) -> None:
