@@ -28,7 +28,7 @@ from tests.support.xmpp_client import StanzaClient
 
 COMPONENT_NAME = "workflow.shakespeare.lit"
 SECRET = "a secret"
-LIMITS = ParserLimits(stanza_bytes_max=2**24)
+LIMITS = ParserLimits(stanza_bytes_max=2**24, tag_bytes_max=2**24)
 RULES = (
     JidRule(jid="eve@shakespeare.lit", account="eve"),
     JidRule(jid="dan@shakespeare.lit", account="dan"),

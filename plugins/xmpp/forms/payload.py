@@ -43,8 +43,11 @@ _UTF_8: Final = frozenset({"charset=utf-8", "charset=us-ascii"})
 _UTF_8_BYTES_MAX: Final = 4
 """Of a character."""
 
-FRAGMENT_LIMITS: Final = ParserLimits(stanza_bytes_max=2**20, depth_max=40)
-"""For content to be sent as XML; what is beyond them is sent as bytes."""
+FRAGMENT_LIMITS: Final = ParserLimits(stanza_bytes_max=2**20, depth_max=40, tag_bytes_max=2**20)
+"""For content to be sent as XML; what is beyond them is sent as bytes.
+
+A tag may be longer than it was on its way in: there `>` need not be escaped.
+"""
 
 _SAID_ELSEWHERE: Final = rf"{PUBLISHER}|(?i:Collection|SubID)"
 """Headers of what an item says without them, and of what the service alone says. Source: XEP-0060 16.5."""

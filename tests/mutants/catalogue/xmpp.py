@@ -342,6 +342,13 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="what came with a long tag is bytes after a restart",
+        file="plugins/xmpp/forms/payload.py",
+        old="depth_max=40, tag_bytes_max=2**20)",
+        new="depth_max=40)",
+        tests=(f"{_XMPP}/test_content.py::test_what_came_with_a_long_tag_is_xml_also_after_a_restart",),
+    ),
+    Mutation(
         name="names that stay known count for every stanza",
         file="plugins/xmpp/wire/parser.py",
         old="        self._names_before = self._names_characters\n",

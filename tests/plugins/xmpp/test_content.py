@@ -220,6 +220,21 @@ async def test_only_what_servers_would_make_no_xml_of_is_bytes(
         session.close()
 
 
+async def test_what_came_with_a_long_tag_is_xml_also_after_a_restart(tmp_path: Path) -> None:
+    content = f"<a xmlns='urn:a' b='{'>' * 50_000}'/>"
+    async with xmpp_site(tmp_path) as (server, _, _):
+        client, item = ada(server), f"<item id='i'>{content}</item>"
+        publish = pubsub(f"<publish node='work'>{item}</publish>")
+        await server.to_component(
+            f"<iq type='set' id='1' from='{client.jid}' to='{COMPONENT_NAME}'>{publish}</iq>"
+        )
+        assert (await client.answer("1")).get("type") == "result"
+    async with xmpp_site(tmp_path, send_bytes_max=2**20) as (server, _, _):
+        client = ada(server)
+        await client.iq("set", subscribe(client.jid, "1", "work"))
+        assert (await notified(client))[0].get("b") == ">" * 50_000
+
+
 async def test_what_looks_like_an_items_own_parts_is_content_in_a_message(tmp_path: Path) -> None:
     async with xmpp_site(tmp_path) as (server, _, _):
         client = ada(server)
