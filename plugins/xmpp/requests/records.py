@@ -44,18 +44,22 @@ class NodeState(NamedTuple):
 
 
 def put(session: Session, node: str, new: NodeState, old: NodeState) -> None:
-    """Keep something else with a node than what was kept with it. Raises Refusal."""
+    """Keep something else with a node than what was kept with it, or the same text anew. Raises Refusal."""
     if new.mode != old.mode:
         session.set_delivery(node, new.mode)
     if new.timeout_s != old.timeout_s:
         session.set_timeout(node, new.timeout_s)
-    if new.text != old.text:
+    if new.text is not old.text:
         session.annotate(node, new.text)
 
 
 def put_back(session: Session, node: str, before: NodeState, after: NodeState) -> None:
-    """Undo a change that was refused once it had been made, unless another has come since."""
-    if NodeState.now(session, node) == after:
+    """Undo a change that was refused once it had been made, unless another has come since.
+
+    That is told by the text, which each change writes for itself, also where it changes nothing.
+    """
+    now = NodeState.now(session, node)
+    if now == after and now.text is after.text:
         with suppress(Refusal), session.transaction():
             put(session, node, before, after)
 

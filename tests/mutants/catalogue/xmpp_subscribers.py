@@ -251,6 +251,16 @@ MUTATIONS = [
         tests=(f"{_XMPP}/test_own_errors.py::test_a_node_whose_mode_cannot_be_stored_is_as_it_was",),
     ),
     Mutation(
+        name="what a second owner has configured goes with what the first could not",
+        file="plugins/xmpp/requests/records.py",
+        old="    if now == after and now.text is after.text:",
+        new="    if now == after:",
+        tests=(
+            f"{_XMPP}/test_own_errors.py"
+            "::test_what_a_second_owner_has_configured_stays_though_it_is_what_the_first_could_not",
+        ),
+    ),
+    Mutation(
         name="a topic is set before what is together with it is refused",
         file="daemon/broker/session.py",
         old="            self._transaction.change(lambda: change(None))\n            return\n",

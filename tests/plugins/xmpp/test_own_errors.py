@@ -17,8 +17,8 @@ from plugins.xmpp.delivery.repeating import Repeating
 from plugins.xmpp.service import Service
 from plugins.xmpp.wire.component import Component
 from tests.support.patience import PATIENCE_S
-from tests.support.xmpp import xmpp_site
-from tests.support.xmpp_pubsub import SMQP, ada, configure, create, error_of, pubsub, put
+from tests.support.xmpp import COMPONENT_NAME, xmpp_site
+from tests.support.xmpp_pubsub import SMQP, ada, configure, create, error_of, form, pubsub, put
 
 
 def failing_at_first(task: Callable[..., Awaitable[None]], begun: list[object]) -> Any:
@@ -105,3 +105,24 @@ async def test_a_node_whose_mode_cannot_be_stored_is_as_it_was(tmp_path: Path) -
     async with xmpp_site(tmp_path) as (server, _, site):
         assert site.annotated_topics("xmpp") == [before]
         assert (await configure(ada(server), "news", **wanted)).get("type") == "result"
+
+
+async def test_what_a_second_owner_has_configured_stays_though_it_is_what_the_first_could_not(
+    tmp_path: Path,
+) -> None:
+    async with xmpp_site(tmp_path) as (server, _, site):
+        owners = ada(server), ada(server, "phone")
+        await create(owners[0], "news", **{"pubsub#title": "News"})
+        wanted = form("node_config", **{"pubsub#title": "For all", f"{{{SMQP}}}queueing": "0"})
+        text = pubsub(f"<configure node='news'>{wanted}</configure>", "#owner")
+        with no_mode_can_be_stored(tmp_path):
+            await server.to_component(
+                "".join(
+                    f"<iq type='set' id='r' from='{who.jid}' to='{COMPONENT_NAME}'>{text}</iq>"
+                    for who in owners
+                )
+            )
+            answers = [(await each.answer("r")).get("type") for each in owners]
+        assert answers == ["error", "result"]
+        [news] = site.annotated_topics("xmpp")
+        assert '"title":"For all"' in news.annotations["xmpp"]
