@@ -207,14 +207,16 @@ class Session(Protocol):
 
     def transaction(self, request: Any = None) -> AbstractContextManager[None]:
         """In the block, calls of publish, commit, give_back, remove, set_delivery, set_timeout and annotate
-        are one: all happen, or none. What is published in it is to topics as they have been set in it.
+        are one: all happen, or none; but where the store refuses it after that, what it has set of topics
+        stays set until somebody sets it back. What is published in it is to topics as they have been set in
+        it.
 
         A call that is refused raises at once, also commit and give_back where a lock was lost; leaving the
         block by an exception does nothing of what was called in it. Else all of it is in one commit of the
         store, and is answered once, by `request`; the calls' own requests are not answered. Where the disk
-        has no room for its messages, it is refused, though what it has set of topics stays set; one that
-        removes waits for room, and so does one without messages. Raises Refusal (queue-full) on leaving the
-        block. Nothing may be awaited inside.
+        has no room for its messages, or something of it can never be stored, it is refused; one that removes
+        waits for room, and so does one without messages. Raises Refusal (queue-full) on leaving the block.
+        Nothing may be awaited inside.
         """
 
     def remove(self, topic: str, smuid: str, request: Any = None) -> None:

@@ -56,6 +56,7 @@ def put(session: Session, node: str, new: NodeState, old: NodeState) -> None:
 def put_back(session: Session, node: str, before: NodeState, after: NodeState) -> None:
     """Undo a change that was refused once it had been made, unless another has come since.
 
+    Until that is on disk, which nobody waits for, a crash may leave some of it there.
     That is told by the text, which each change writes for itself, also where it changes nothing.
     """
     now = NodeState.now(session, node)
@@ -72,7 +73,7 @@ async def change(
     *,
     settings: NodeSettings | None = None,
 ) -> NodeRecord:
-    """Keep what `edit` makes of it. Raises StanzaError, Refusal: nothing has changed.
+    """Keep what `edit` makes of it. Raises StanzaError, Refusal: all that is kept is set back.
 
     Args:
         go_along: called once the session has taken what is to be kept, with nothing awaited in between; where
