@@ -16,8 +16,9 @@ from plugins.xmpp.delivery.looking import Looking
 from plugins.xmpp.delivery.repeating import Repeating
 from plugins.xmpp.service import Service
 from plugins.xmpp.wire.component import Component
-from tests.support.patience import PATIENCE_S
-from tests.support.xmpp import COMPONENT_NAME, xmpp_site
+from tests.support.full_disk import no_file_beyond
+from tests.support.patience import PATIENCE_S, until
+from tests.support.xmpp import xmpp_site
 from tests.support.xmpp_pubsub import SMQP, ada, configure, create, error_of, form, pubsub, put
 
 
@@ -116,12 +117,12 @@ async def test_what_a_second_owner_has_configured_stays_though_it_is_what_the_fi
         wanted = form("node_config", **{"pubsub#title": "For all", f"{{{SMQP}}}queueing": "0"})
         text = pubsub(f"<configure node='news'>{wanted}</configure>", "#owner")
         with no_mode_can_be_stored(tmp_path):
-            await server.to_component(
-                "".join(
-                    f"<iq type='set' id='r' from='{who.jid}' to='{COMPONENT_NAME}'>{text}</iq>"
-                    for who in owners
-                )
-            )
+            with no_file_beyond((tmp_path / "smqpd.db-wal").stat().st_size):
+                for owner in owners:
+                    await owner.send(f"<iq type='set' id='r'>{text}</iq>")
+                    # which is answered after that has been looked at
+                    await owner.iq("get", "<ping xmlns='urn:xmpp:ping'/>")
+                await until(lambda: site.broker.store_failed is not None)
             answers = [(await each.answer("r")).get("type") for each in owners]
         assert answers == ["error", "result"]
         [news] = site.annotated_topics("xmpp")
