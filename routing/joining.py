@@ -42,7 +42,7 @@ class Joining(Task):
         self._subscription = subscription
         self._last_id = state.last_id
         self._had = had
-        self._topics = topics if subscription.accepts_all else []
+        self._topics = list(topics) if subscription.accepts_all else []  # others join with the same
         self._is_one_topic = len(topics) == 1
         self._had_by_another: set[str] = set()  # topics
         self._ids: list[int] = []  # the next one last, once all topics have been looked into

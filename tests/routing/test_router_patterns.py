@@ -1,5 +1,7 @@
 """One subscription to all topics of a pattern."""
 
+import math
+
 import pytest
 
 from routing.names import make_address
@@ -189,6 +191,16 @@ def test_rights_that_change_take_topics_away_and_add_others() -> None:
     site.router.subscribing.end_forbidden(site.now)
     site.settle()
     assert ada.detached == [("#", "forbidden")]
+
+
+def test_each_subscription_of_an_account_gets_what_is_kept_once_it_has_the_right() -> None:
+    rights = AdaMay("b")
+    site = RouterSite(rights)
+    site.login("bob").publish("a", "state", timeout_s=math.inf)
+    desk, lab = (site.login("ada", channel).subscribe("#") for channel in ("desk", "lab"))
+    rights.set("#")
+    reload(site)
+    assert (desk.bodies(), lab.bodies()) == (["state"], ["state"])
 
 
 def reload(site: RouterSite) -> None:

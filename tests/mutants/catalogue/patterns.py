@@ -169,4 +169,14 @@ MUTATIONS = [
             "::test_a_message_that_two_of_ones_own_take_comes_once_also_after_a_restart",
         ),
     ),
+    Mutation(
+        name="of an account's subscriptions one alone gets what is kept once it has the right",
+        file="routing/joining.py",
+        old="list(topics) if subscription.accepts_all",
+        new="topics if subscription.accepts_all",
+        tests=(
+            "tests/routing/test_router_patterns.py"
+            "::test_each_subscription_of_an_account_gets_what_is_kept_once_it_has_the_right",
+        ),
+    ),
 ]
