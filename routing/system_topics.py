@@ -96,6 +96,8 @@ class SystemTopics:
 
     @staticmethod
     def _publisher(address: str) -> str:
-        """`account@server`; "" for the servers themselves."""
+        """`account@server`; "" for the servers themselves, and where it is not known."""
+        if not address:
+            return ""
         sender = parse_address(address)
         return "" if sender.account == SERVER_ACCOUNT else f"{sender.account}@{sender.server}"

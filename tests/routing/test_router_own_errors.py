@@ -298,6 +298,23 @@ def test_a_commit_that_does_not_come_true_brings_nothing_back_that_has_ended_sin
     assert bob.bodies() == []
 
 
+def test_what_a_commit_had_ended_of_a_system_topic_waits_there_again_where_it_does_not_come_true(
+    site: RouterSite,
+) -> None:
+    bob = site.login("bob")
+    bob.subscribe(bob.address)
+    site.login("ada").publish(bob.address, "reply")
+    router = site.router
+    router.acknowledging.commit(site.now, bob.consumer, [bob.one().number], None)
+    commits = [one for one in router.take() if isinstance(one, Record) and one.event == "committed"]
+    router.acknowledging.uncommit(commits, site.now)
+    site.settle()
+    again = bob.one()
+    assert again.body == "reply"
+    bob.commit(again)
+    assert site.held == 0
+
+
 def test_commits_that_do_not_come_true_bring_back_what_the_last_of_them_had_ended(site: RouterSite) -> None:
     bob = site.login("bob").subscribe("t", name="one").subscribe("t", name="two")
     site.login("ada").publish("t", "1")

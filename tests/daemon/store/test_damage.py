@@ -237,6 +237,21 @@ async def test_a_damaged_message_is_set_aside_and_all_others_are_delivered(
                 assert (site.broker.damaged, held(site)) == (0, messages - {first}), case
 
 
+async def test_a_message_on_a_system_topic_whose_publisher_is_damaged_is_set_aside(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    bob = "bob:desk@a.example"
+    async with virtual_site(tmp_path) as site:
+        for body in (b"damaged", b"whole"):
+            await site.login("ada").publish(bob, body)
+    assert damage(tmp_path, "message", "publisher", NOT_UTF_8)
+    async with virtual_site(tmp_path) as site:
+        [got] = await (await site.login("bob").subscribe(bob)).delivered()
+        assert got.stored.message.sections[0].body == b"whole"
+        [one] = site.store.quarantined()
+        assert (one.topic, one.reason) == (bob, "damaged in the store: publisher")
+
+
 @pytest.mark.parametrize("column", ["wire", "checksum"])
 async def test_a_body_or_a_checksum_of_a_wrong_kind_is_found_when_it_is_read(
     column: str, intact: Path, tmp_path: Path, mock_clock: MockClock

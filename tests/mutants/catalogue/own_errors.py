@@ -218,4 +218,16 @@ MUTATIONS = [
             "tests/plugins/smqp/test_server_in_time.py::test_a_client_that_reads_slowly_is_sent_a_message_of_any_size",
         ),
     ),
+    Mutation(
+        name="a damaged publisher of a message on a system topic keeps the site from starting",
+        file="routing/system_topics.py",
+        old="        if not address:\n",
+        new="        if False:\n",
+        tests=(
+            "tests/daemon/store/test_damage.py::"
+            "test_a_message_on_a_system_topic_whose_publisher_is_damaged_is_set_aside",
+            "tests/routing/test_router_own_errors.py::"
+            "test_what_a_commit_had_ended_of_a_system_topic_waits_there_again_where_it_does_not_come_true",
+        ),
+    ),
 ]
