@@ -226,8 +226,9 @@ class Deliveries:
         lock = Lock(number, entry, subscription, attempt, now, ends_at)
         if not subscription.locks:
             state.locking[subscription] = None
-            if ends_at < state.wake_at:
-                state.wake_at = ends_at
+            subscription.locks_cross = False
+        if ends_at < state.wake_at:
+            state.wake_at = ends_at
         subscription.locks[entry.id] = lock
         consumer.locks[number] = lock
         state.out.append(Deliver(consumer, subscription, entry, number, lock, attempt, redelivered))

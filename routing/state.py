@@ -155,6 +155,14 @@ class SiteState:
         self.asked_of: dict[int, str] = {}
         self.subscription_counter = 0
 
+    def reconfigure(self, settings: RouterSettings) -> None:
+        """Take on other bounds and times."""
+        if settings.lock_s != self.settings.lock_s:
+            for subscription in self.locking:
+                subscription.locks_cross = True
+        self.settings = settings
+        self.shares.reconfigure()
+
     @property
     def last_id(self) -> int:
         """The id of the newest message."""
@@ -348,7 +356,7 @@ class SiteState:
         if self.delayed:
             wake = min(wake, self.delayed[0][0])
         for subscription in self.locking:
-            wake = min(wake, next(iter(subscription.locks.values())).ends_at)
+            wake = min(wake, subscription.next_time_out)
         for subscription in self.ordering.values():
             if subscription.order is not None:
                 wake = min(wake, subscription.order.next_release() or math.inf)

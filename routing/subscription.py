@@ -11,6 +11,7 @@ back or timed out, or in `Subscription.received` once the subscriber has said RE
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -101,6 +102,7 @@ class Subscription:
             have what is locked and received, and it has no consumer itself.
         is_taken_over: see `taken_over`.
         counted: what of it counts at its target, as `Target.count` has found it.
+        locks_cross: a later lock of it may end before an earlier one: those last longer or shorter now.
     """
 
     __slots__ = (
@@ -117,6 +119,7 @@ class Subscription:
         "joining",
         "label",
         "locks",
+        "locks_cross",
         "members",
         "offered",
         "options",
@@ -147,6 +150,7 @@ class Subscription:
         self.queue = PriorityQueue()
         self.groups: OwnedGroups[Subscription] | None = None
         self.locks: dict[int, Lock] = {}
+        self.locks_cross = False
         self.received: dict[int, Lock] = {}
         self.attempts: dict[int, int] = {}
         self.offered = False
@@ -157,10 +161,13 @@ class Subscription:
         self.members: list[Member] = []
         self.is_taken_over = False
         self.counted = 0
+        self.options = options
         self.set(options)
 
     def set(self, options: SubscribeOptions) -> None:
         """Take on options."""
+        if self.locks and options.lock_s != self.options.lock_s:
+            self.locks_cross = True
         self.options = options
         self.accepts_one = options.accepts != "ALL"
         self.accepts_all = options.accepts != "ONE"
@@ -224,6 +231,19 @@ class Subscription:
             and not self.joining
             and len(self.locks) + len(self.received) < self.options.credit
         )
+
+    def timed_out(self, now: float) -> list[Lock]:
+        """Those of its locks that have timed out."""
+        locks = self.locks.values()
+        if self.locks_cross:
+            return [lock for lock in locks if lock.ends_at <= now]
+        return list(takewhile(lambda lock: lock.ends_at <= now, locks))
+
+    @property
+    def next_time_out(self) -> float:
+        """Site time at which the next of its locks times out, of which there is one."""
+        locks = self.locks.values()
+        return min(lock.ends_at for lock in locks) if self.locks_cross else next(iter(locks)).ends_at
 
     @property
     def holders(self) -> "Sequence[Subscription]":

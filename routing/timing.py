@@ -76,11 +76,7 @@ class Timing:
     def _end_locks(self, now: float) -> None:
         state, deliveries = self._state, self._deliveries
         for subscription in list(state.locking):
-            late = []
-            for lock in subscription.locks.values():
-                if lock.ends_at > now:
-                    break
-                late.append(lock)
+            late = subscription.timed_out(now)
             for lock in late:
                 try:
                     deliveries.locks.time_out(lock)

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import msgspec
 import pytest
 
 from routing.decisions import Deliver
@@ -52,6 +53,31 @@ def test_a_subscription_may_state_its_own_lock(site: RouterSite) -> None:
     assert ada.take() == []
     site.wait(2)
     assert ada.one().attempt == 2
+
+
+@pytest.mark.parametrize("of_the_site", [False, True])
+def test_a_lock_that_is_stated_shorter_meanwhile_ends_before_those_that_began_earlier(
+    site: RouterSite, of_the_site: bool
+) -> None:
+    ada, eva = site.login("ada"), site.login("eva")
+
+    def state(lock_s: float) -> None:
+        if of_the_site:
+            site.router.reconfigure(msgspec.structs.replace(site.settings, lock_s=lock_s))
+        else:
+            ada.subscribe("jobs", lock_s=lock_s)
+
+    ada.subscribe("jobs")
+    for lock_s in (1_000.0, 5.0):
+        state(lock_s)
+        eva.publish("jobs", f"for {lock_s:g} s")
+    long, short = ada.take()
+    site.wait(6)
+    assert ada.withdrawn == [(short.number, "lock-timeout")]
+    again = ada.one()
+    assert (again.body, again.attempt) == ("for 5 s", 2)
+    ada.commit(long, again)
+    assert site.held == 0
 
 
 @pytest.mark.parametrize("mode", ["ONE", "ALL"])

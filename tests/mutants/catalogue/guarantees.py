@@ -307,4 +307,24 @@ MUTATIONS = [
             "tests/plugins/stomp/test_atomic.py::test_an_ack_of_what_an_ended_subscription_has_given_back_undoes_the_whole_transaction",
         ),
     ),
+    Mutation(
+        name="a lock that is stated shorter meanwhile ends with those that began earlier",
+        file="routing/subscription.py",
+        old="        if self.locks and options.lock_s",
+        new="        if False and options.lock_s",
+        tests=(
+            "tests/routing/test_router_returns.py::"
+            "test_a_lock_that_is_stated_shorter_meanwhile_ends_before_those_that_began_earlier",
+        ),
+    ),
+    Mutation(
+        name="a lock that the site makes shorter meanwhile ends with those that began earlier",
+        file="routing/state.py",
+        old="                subscription.locks_cross = True\n",
+        new="                pass\n",
+        tests=(
+            "tests/routing/test_router_returns.py::"
+            "test_a_lock_that_is_stated_shorter_meanwhile_ends_before_those_that_began_earlier",
+        ),
+    ),
 ]
