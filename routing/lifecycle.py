@@ -184,6 +184,7 @@ class Lifecycle:
             self._receipts.progress(entry, subscription, now, has_it=False)
         ended = copy_events.done(entry)
         self._state.out.append(Record("returned", entry, subscription, reason=why))
+        subscription.attempts.pop(entry.id, None)
         if ended:
             entry.topic.traffic.unwanted += 1
             self._state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
@@ -192,7 +193,6 @@ class Lifecycle:
     def withheld(self, entry: Entry, subscription: Subscription, why: str, now: float) -> None:
         """Note that a copy of mode ALL is not for a subscription that it was with, which goes on."""
         self.given_up(entry, subscription, why, now)
-        subscription.attempts.pop(entry.id, None)
         if not entry.flags & GONE and entry.flags & GUARANTEED and subscription.options.durable:
             self._state.out.append(MarkDone(entry.id, subscription.id, has_it=False))
 
@@ -279,8 +279,10 @@ class Lifecycle:
             self._receipts.close(entry, now)
         if copy_events.timed_out(entry, received):
             self._end_everywhere(entry, "expired")
-        else:
-            entry.topic.kept.discard(entry.id)
+            return
+        entry.topic.kept.discard(entry.id)
+        for subscription in self._state.matching.waits_with(entry.topic):
+            subscription.attempts.pop(entry.id, None)  # it comes to none of them again
 
     def take_away(
         self, entry: Entry, event: Literal["removed", "dropped"], now: float, reason: str = ""

@@ -38,6 +38,9 @@ from routing.subscription import Lock, Subscription, Topic
 from routing.system_topics import SystemTopics
 from routing.takers import Takers
 
+PARKED_SWEPT_FROM: Final = 1_000
+"""Pauses that may be of messages which have ended meanwhile; more only where as many are of others."""
+
 ENTRY_BYTES: Final = 1_024
 """Of an unguaranteed message in memory, besides its bodies and unknown headers."""
 
@@ -139,6 +142,7 @@ class SiteState:
         self.locking: dict[Subscription, None] = {}
         self.ordering: dict[int, Subscription] = {}
         self.delayed: list[tuple[float, int, Lock]] = []
+        self._swept_at = PARKED_SWEPT_FROM
         self.unguaranteed: dict[int, Entry] = {}
         self.unguaranteed_locks: dict[int, int] = {}
         self.unguaranteed_bytes = 0
@@ -349,6 +353,19 @@ class SiteState:
         self.parked += 1
         heapq.heappush(self.delayed, (until, self.parked, lock))
         self.wake_at = min(self.wake_at, until)
+        if len(self.delayed) > self._swept_at:
+            self._sweep_parked()
+
+    def _sweep_parked(self) -> None:
+        """Forget the pauses of what has ended: a message may be held far shorter than its pause."""
+        self.delayed[:] = [each for each in self.delayed if self._is_awaited(each[2])]
+        heapq.heapify(self.delayed)
+        self._swept_at = max(PARKED_SWEPT_FROM, 2 * len(self.delayed))
+
+    def _is_awaited(self, lock: Lock) -> bool:
+        """Whether a message is offered again once its pause is over; of mode ALL, to whoever had it."""
+        flags = lock.entry.flags
+        return not flags & GONE and bool(flags & ONE or lock.subscription.id in self.subscriptions)
 
     def next_wake(self) -> float:
         """Site time of the next thing that time alone brings about; `inf` for none."""

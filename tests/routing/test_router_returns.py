@@ -9,6 +9,7 @@ import pytest
 from routing.decisions import Deliver
 from routing.errors import Refusal
 from routing.options import SubscribeOptions
+from routing.state import PARKED_SWEPT_FROM
 from tests.support.one_router import Got, RouterClient, RouterSite
 
 
@@ -250,6 +251,35 @@ def test_after_very_many_returns_a_dead_letter_still_comes(site: RouterSite) -> 
     ada.give_back(*ada.take())
     site.wait(31)
     ada.commit(ada.one())
+
+
+def test_what_has_ended_while_it_was_to_come_again_later_takes_no_room(site: RouterSite) -> None:
+    bob, eva = site.login("bob").subscribe("jobs"), site.login("eva")
+    eva.publish("jobs", "held on", delivery="ONE")
+    bob.give_back(bob.one(), delay_s=80_000)
+    bob.unsubscribe("jobs")
+    ada = site.login("ada").subscribe("jobs", credit=10_000)
+    for _ in range(4):
+        for _ in range(PARKED_SWEPT_FROM // 2):
+            eva.publish("jobs", "for a second", delivery="ONE", timeout_s=1)
+        ada.give_back(*ada.take(), delay_s=80_000)
+        site.wait(2)
+    assert site.held == 1
+    assert len(site.router._state.delayed) <= PARKED_SWEPT_FROM
+    site.wait(80_000)
+    assert ada.bodies() == ["held on"]
+
+
+def test_nothing_is_remembered_of_what_was_given_back_and_has_ended(site: RouterSite) -> None:
+    ada, bob = (site.login(name).subscribe("news", lock_s=100) for name in ("ada", "bob"))
+    site.login("eva").publish("news", "hello", timeout_s=10)
+    got = bob.one()
+    bob.received(got)
+    ada.give_back(ada.one(), delay_s=1_000)
+    site.wait(11)
+    bob.commit(got)
+    assert site.held == 0
+    assert not any(each.attempts for each in site.router._state.subscriptions.values())
 
 
 def test_two_subscriptions_can_give_one_message_back_in_one_moment(site: RouterSite) -> None:

@@ -327,4 +327,24 @@ MUTATIONS = [
             "test_a_lock_that_is_stated_shorter_meanwhile_ends_before_those_that_began_earlier",
         ),
     ),
+    Mutation(
+        name="what has ended in a pause takes room until that is over",
+        file="routing/state.py",
+        old="            self._sweep_parked()\n",
+        new="            pass\n",
+        tests=(
+            "tests/routing/test_router_returns.py::"
+            "test_what_has_ended_while_it_was_to_come_again_later_takes_no_room",
+        ),
+    ),
+    Mutation(
+        name="a sweep of pauses takes what is still to come again",
+        file="routing/state.py",
+        old="        return not flags & GONE and bool(flags & ONE or",
+        new="        return not flags & GONE and bool(",
+        tests=(
+            "tests/routing/test_router_returns.py::"
+            "test_what_has_ended_while_it_was_to_come_again_later_takes_no_room",
+        ),
+    ),
 ]
