@@ -2,6 +2,7 @@
 
 import pytest
 
+from routing import ordering
 from tests.support.one_router import RouterClient, RouterSite
 
 
@@ -58,6 +59,41 @@ def test_a_number_that_never_comes_holds_the_others_up_for_a_short_time_only(
     assert ada.bodies() == ["7"]
     send(eva, 8, 2)
     assert ada.bodies() == ["8", "2"], "late is better than never"
+
+
+def test_it_remembers_the_latest_publishers_and_those_of_whom_something_is_held_back(
+    site: RouterSite, ada: RouterClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ordering, "PUBLISHERS_MAX", 3)
+    eva, fay = site.login("eva"), site.login("fay")
+    order = site.router._state.by_owner["news", ada.address, ""].order
+    assert order is not None
+    send(eva, 2)
+    for channel in range(10):
+        send(site.login("gus", f"{channel}"), 1)
+        send(fay, 1 + channel)
+    ada.take()
+    send(eva, 1)
+    assert ada.bodies() == ["1", "2"]
+    assert len(order._publishers) == 3
+    send(fay, 11)
+    assert ada.bodies() == ["11"]
+
+
+def test_of_several_publishers_each_is_held_up_for_as_long_as_it_is_to_be(
+    site: RouterSite, ada: RouterClient
+) -> None:
+    eva, fay = site.login("eva"), site.login("fay")
+    send(eva, 2, 4)
+    site.wait(3)
+    send(fay, 7)
+    assert ada.bodies() == []
+    site.wait(2.1)
+    assert ada.bodies() == ["2"]
+    site.wait(3)
+    assert ada.bodies() == ["7"]
+    site.wait(2)
+    assert ada.bodies() == ["4"]
 
 
 def test_one_sequence_twice_is_delivered_twice(site: RouterSite, ada: RouterClient) -> None:

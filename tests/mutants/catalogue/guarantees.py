@@ -347,4 +347,34 @@ MUTATIONS = [
             "test_what_has_ended_while_it_was_to_come_again_later_takes_no_room",
         ),
     ),
+    Mutation(
+        name="a subscription that asks for order remembers publishers without end",
+        file="routing/ordering.py",
+        old="            self._make_room()\n",
+        new="            pass\n",
+        tests=(
+            "tests/routing/test_router_order.py::"
+            "test_it_remembers_the_latest_publishers_and_those_of_whom_something_is_held_back",
+        ),
+    ),
+    Mutation(
+        name="who publishes in order is forgotten with what is held back",
+        file="routing/ordering.py",
+        old="            if longest in self._early:\n",
+        new="            if False:\n",
+        tests=(
+            "tests/routing/test_router_order.py::"
+            "test_it_remembers_the_latest_publishers_and_those_of_whom_something_is_held_back",
+        ),
+    ),
+    Mutation(
+        name="what is still held back of a publisher keeps its place before others that wait longer",
+        file="routing/ordering.py",
+        old="        self._early.pop(publisher, None)\n",
+        new="        state.early or self._early.pop(publisher, None)\n",
+        tests=(
+            "tests/routing/test_router_order.py::"
+            "test_of_several_publishers_each_is_held_up_for_as_long_as_it_is_to_be",
+        ),
+    ),
 ]
