@@ -4,6 +4,7 @@ What is asked for is done to the messages that the topic holds at that moment. T
 the last step. A crash in between leaves the topic partly emptied, and the request unanswered.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable
 from itertools import takewhile
 from typing import Any, Final
@@ -47,7 +48,9 @@ class Emptying(Task):
         self._consumer = consumer
         self._request = request
         self._delete = delete
-        self._ids = list(state.by_age())  # of all messages of the site
+        self._last_id = state.last_id
+        # of all messages of the site, once it begins: many may wait for their turn
+        self._ids: list[int] | None = None
         self._position = 0  # those before it have been looked at
         # those of the topic that are locked or received: they end last, or what waits would be handed out in
         # their place
@@ -65,32 +68,51 @@ class Emptying(Task):
     def step(self, now: float) -> bool:
         """End some of the messages; after the last one, the topic. True once all is done."""
         left = ENDED_MAX
+        if self._ids is None:
+            self._ids = self._there()
         while self._ids:
-            left = self._end_waiting(left, now)
+            left = self._end_waiting(self._ids, left, now)
             if self._position < len(self._ids):
                 return False
             while self._with_someone:
                 if not left:
                     return False
                 left -= self._end(self._with_someone.pop(), now)
-            self._ids, self._position = self._come_meanwhile(), 0
+            self._ids, self._position = self._come_meanwhile(self._ids[-1]), 0
         if self._delete is not None:
             self._delete(self._topic, now)
         self._state.out.append(AnswerRequest(self._consumer, self._request))
         return True
 
-    def _come_meanwhile(self) -> list[int]:
-        """What has come since the topic was last looked at; a topic is deleted only when it is empty."""
-        if self._delete is None:
+    def _there(self) -> list[int]:
+        """What the site holds, before a deletion, or held when this was asked for.
+
+        Nothing where the topic is empty: many may ask for that, each time.
+        """
+        if self._is_empty():
             return []
-        last = self._ids[-1]
+        ids = list(self._state.by_age())
+        if self._delete is None:
+            del ids[bisect_right(ids, self._last_id) :]
+        return ids
+
+    def _is_empty(self) -> bool:
+        topic = self._state.topics.get(self._topic)
+        return topic is None or not topic.messages
+
+    def _come_meanwhile(self, last: int) -> list[int]:
+        """What has come since the topic was last looked at; a topic is deleted only when it is empty."""
+        if self._delete is None or self._is_empty():
+            return []
         return list(takewhile(lambda id: id > last, reversed(self._state.by_age())))[::-1]
 
-    def _end_waiting(self, left: int, now: float) -> int:
+    def _end_waiting(self, ids: list[int], left: int, now: float) -> int:
         """End what nobody has; how many more this step may end."""
-        until = min(self._position + LOOKED_AT_MAX, len(self._ids))
+        if self._is_empty():
+            self._position = len(ids)
+        until = min(self._position + LOOKED_AT_MAX, len(ids))
         while self._position < until and left:
-            id = self._ids[self._position]
+            id = ids[self._position]
             self._position += 1
             entry = self._state.entries.get(id)
             if entry is None or entry.topic.name != self._topic:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from routing import emptying
 from routing.steps import ENDED_MAX
 from tests.support.one_router import RouterClient, RouterSite
+from tests.support.remembered import bytes_kept
 
 LARGE = ENDED_MAX + 200
 
@@ -59,6 +61,53 @@ def test_one_large_topic_after_the_other(site: RouterSite, ada: RouterClient) ->
         site.wait(0.001)
     assert first
     assert site.held == 0
+
+
+def test_what_comes_while_a_purge_waits_for_its_turn_stays(site: RouterSite, ada: RouterClient) -> None:
+    fill(ada, "jobs", LARGE, delivery="ONE")
+    ada.publish("news", "old", delivery="ONE")
+    ada.purge("jobs")
+    answered = ada.purge("news")
+    ada.publish("news", "new", delivery="ONE")
+    while not answered:
+        site.wait(0.001)
+    assert site.held == 1
+    assert site.login("bob").subscribe("news").one().body == "new"
+
+
+def test_what_comes_while_a_deletion_waits_for_its_turn_is_gone_too(
+    site: RouterSite, ada: RouterClient
+) -> None:
+    fill(ada, "jobs", LARGE, delivery="ONE")
+    ada.purge("jobs")
+    answered = ada.delete("news")
+    ada.publish("news", "new", delivery="ONE")
+    while not answered:
+        site.wait(0.001)
+    assert site.held == 0
+    assert "news" not in site.router._state.topics
+
+
+def test_an_empty_topic_of_a_large_site_is_emptied_at_once(
+    site: RouterSite, ada: RouterClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(emptying, "LOOKED_AT_MAX", 10)
+    ada.publish("jobs", "first", delivery="ONE")
+    fill(ada, "other", 50, delivery="ONE")
+    assert ada.purge("nothing")
+    answered = ada.purge("jobs")
+    site.wait(0.001)
+    assert answered
+    assert site.held == 50
+
+
+def test_those_that_wait_for_their_turn_take_no_room_for_what_the_site_holds(
+    site: RouterSite, ada: RouterClient
+) -> None:
+    fill(ada, "jobs", LARGE, delivery="ONE")
+    site.router.topics.purge(site.now, ada.consumer, "jobs", None)
+    purge = site.router.topics.purge
+    assert bytes_kept(lambda _: purge(site.now, ada.consumer, "jobs", None)) < 100 * LARGE
 
 
 def test_a_large_topic_that_is_deleted_is_gone_with_what_came_meanwhile(

@@ -359,4 +359,22 @@ MUTATIONS = [
         new="pass",
         tests=("tests/daemon/broker/test_full_store.py::test_what_was_refused_was_not_published",),
     ),
+    Mutation(
+        name="a purge ends what came while it waited for its turn",
+        file="routing/emptying.py",
+        old="        if self._delete is None:\n            del ids",
+        new="        if False:\n            del ids",
+        tests=(
+            "tests/routing/test_router_emptying.py::test_what_comes_while_a_purge_waits_for_its_turn_stays",
+        ),
+    ),
+    Mutation(
+        name="to empty a small topic takes long on a large site",
+        file="routing/emptying.py",
+        old="        if self._is_empty():\n            self._position",
+        new="        if False:\n            self._position",
+        tests=(
+            "tests/routing/test_router_emptying.py::test_an_empty_topic_of_a_large_site_is_emptied_at_once",
+        ),
+    ),
 ]
