@@ -6,23 +6,41 @@ one number that never comes holds nobody up. What comes after its successor was 
 once: late is better than never.
 """
 
+from collections import OrderedDict
+from itertools import islice, takewhile
 from typing import Final
 
 import msgspec
 
-from routing.queue import GONE, Entry
+from routing.copy_states import is_on_offer
+from routing.queue import Entry
 
 WAIT_S: Final = 5.0
 """Long enough for a slower path between sites, short enough for a person who waits."""
 
 PUBLISHERS_MAX: Final = 10_000
-"""Accounts and channels whose next number a subscription remembers: anybody can publish as ever others."""
+"""Accounts and channels whose next number a subscription remembers, and as many of which it holds something
+back: anybody can publish as ever others."""
+
+RELEASED_MAX: Final = 2_000
+"""Publishers of whom what has waited long enough is taken out at once."""
+
+SWEPT_FROM: Final = 100
+"""Messages of one publisher that may have ended while they were held back."""
 
 
-class _Publisher(msgspec.Struct):
+class _Early(msgspec.Struct):
+    """What came too early of one publisher."""
+
     next: int
     early: dict[int, Entry]
     since: float
+    swept_at: int = 0
+
+    @property
+    def last(self) -> int:
+        """The highest number that has come."""
+        return max(self.early, default=self.next - 1)
 
 
 class SequenceOrder:
@@ -31,67 +49,84 @@ class SequenceOrder:
     __slots__ = ("_early", "_publishers")
 
     def __init__(self) -> None:
-        self._publishers: dict[str, _Publisher] = {}  # who has published last is the last
-        self._early: dict[str, _Publisher] = {}  # those who have something held back, the longest first
+        # both are queues, too, and a dict takes longer to its first with each that was taken out before it
+        self._publishers: OrderedDict[str, int] = OrderedDict()  # the next number; who published last is last
+        self._early: OrderedDict[str, _Early] = OrderedDict()  # all others, the one that waits longest first
 
     def arrived(self, entry: Entry, publisher: str, sequence: int, now: float) -> list[Entry]:
         """The messages that may go on now that this one is here, in order; it may not be among them."""
-        state = self._publishers.pop(publisher, None) or _Publisher(1, {}, now)
-        self._publishers[publisher] = state
-        if len(self._publishers) > PUBLISHERS_MAX:
-            self._make_room()
+        state = self._early.get(publisher)
+        if state is None:
+            expected = self._publishers.pop(publisher, 1)
+            if sequence > expected:
+                self._early[publisher] = _Early(expected, {sequence: entry}, now)
+                return self._make_room()
+            self._remember(publisher, max(expected, sequence + 1))
+            return [entry]
         if sequence < state.next:
             return [entry]
         if sequence > state.next:
-            if not state.early:
-                state.since = now
-                self._early[publisher] = state
             previous = state.early.get(sequence)
             state.early[sequence] = entry
+            if len(state.early) > max(SWEPT_FROM, state.swept_at):
+                state.early = {number: each for number, each in state.early.items() if is_on_offer(each)}
+                state.swept_at = 2 * len(state.early)
             return [previous] if previous is not None else []
         state.next += 1
         return [entry, *self._follow(publisher, state, now)]
 
-    def _make_room(self) -> None:
-        """Forget who has published nothing for longest, unless something is held back: that goes on soon."""
-        while len(self._publishers) > PUBLISHERS_MAX:
-            longest = next(iter(self._publishers))
-            if longest in self._early:
-                return
-            del self._publishers[longest]
+    def _remember(self, publisher: str, expected: int) -> None:
+        """Remember the next number of one of whom nothing is held back; forget who was silent for longest."""
+        self._publishers[publisher] = expected
+        if len(self._publishers) > PUBLISHERS_MAX:
+            self._publishers.popitem(last=False)
+
+    def _make_room(self) -> list[Entry]:
+        """Take out all that is held back of the one that waits longest, where those are too many."""
+        if len(self._early) <= PUBLISHERS_MAX:
+            return []
+        publisher, state = self._early.popitem(last=False)
+        self._remember(publisher, state.last + 1)
+        return _in_order(state)
 
     def release(self, now: float) -> list[Entry]:
-        """Take out what has waited long enough for a number that did not come."""
+        """Take out what has waited long enough for a number that did not come; of very many, some at once."""
         out: list[Entry] = []
-        while (first := next(iter(self._early.items()), None)) is not None:
-            publisher, state = first
-            if now < state.since + WAIT_S:
-                break
-            state.next = min(state.early)
+        late = takewhile(lambda each: now >= each[1].since + WAIT_S, self._early.items())
+        for publisher, state in list(islice(late, RELEASED_MAX)):
+            waiting = (number for number, entry in state.early.items() if is_on_offer(entry))
+            state.next = min(waiting, default=state.last + 1)
+            state.early = {number: entry for number, entry in state.early.items() if number >= state.next}
             out += self._follow(publisher, state, now)
         return out
 
     def release_all(self) -> list[Entry]:
         """Take out everything held back, by publisher and Sequence."""
         out: list[Entry] = []
-        for state in self._early.values():
-            out += [state.early[n] for n in sorted(state.early) if not state.early[n].flags & GONE]
-            state.early.clear()
-        self._early.clear()
+        while self._early:
+            publisher, state = self._early.popitem(last=False)
+            self._remember(publisher, state.next)
+            out += _in_order(state)
         return out
 
     def next_release(self) -> float | None:
         """Site time at which `release` is to be called next; None where nothing is held back."""
         return next((state.since + WAIT_S for state in self._early.values()), None)
 
-    def _follow(self, publisher: str, state: _Publisher, now: float) -> list[Entry]:
+    def _follow(self, publisher: str, state: _Early, now: float) -> list[Entry]:
         out = []
         while (entry := state.early.pop(state.next, None)) is not None:
             state.next += 1
-            if not entry.flags & GONE:
+            if is_on_offer(entry):
                 out.append(entry)
-        state.since = now
-        self._early.pop(publisher, None)
         if state.early:
-            self._early[publisher] = state
+            state.since = now
+            self._early.move_to_end(publisher)
+        else:
+            del self._early[publisher]
+            self._remember(publisher, state.next)
         return out
+
+
+def _in_order(state: _Early) -> list[Entry]:
+    return [state.early[number] for number in sorted(state.early) if is_on_offer(state.early[number])]

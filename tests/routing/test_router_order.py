@@ -61,23 +61,88 @@ def test_a_number_that_never_comes_holds_the_others_up_for_a_short_time_only(
     assert ada.bodies() == ["8", "2"], "late is better than never"
 
 
-def test_it_remembers_the_latest_publishers_and_those_of_whom_something_is_held_back(
+def order_of(site: RouterSite, ada: RouterClient) -> ordering.SequenceOrder:
+    order = site.router._state.by_owner["news", ada.address, ""].order
+    assert order is not None
+    return order
+
+
+def test_it_remembers_the_latest_publishers_whatever_is_held_back_of_others(
     site: RouterSite, ada: RouterClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ordering, "PUBLISHERS_MAX", 3)
     eva, fay = site.login("eva"), site.login("fay")
-    order = site.router._state.by_owner["news", ada.address, ""].order
-    assert order is not None
     send(eva, 2)
     for channel in range(10):
         send(site.login("gus", f"{channel}"), 1)
         send(fay, 1 + channel)
     ada.take()
+    assert len(order_of(site, ada)._publishers) == 3
     send(eva, 1)
     assert ada.bodies() == ["1", "2"]
-    assert len(order._publishers) == 3
     send(fay, 11)
     assert ada.bodies() == ["11"]
+    send(site.login("gus", "0"), 2)
+    assert ada.bodies() == []
+    site.wait(5.1)
+    assert ada.bodies() == ["2"], "as that of one who is new"
+
+
+def test_of_too_many_publishers_something_is_held_back_and_whoever_waits_longest_waits_no_more(
+    site: RouterSite, ada: RouterClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ordering, "PUBLISHERS_MAX", 3)
+    eva = site.login("eva")
+    send(eva, 2, 7, 5)
+    for channel in range(2):
+        send(site.login("gus", f"{channel}"), 4)
+    assert ada.bodies() == []
+    send(site.login("gus", "2"), 4)
+    assert ada.bodies() == ["2", "5", "7"]
+    send(eva, 8, 3)
+    assert ada.bodies() == ["8", "3"]
+
+
+def test_of_many_publishers_what_has_waited_long_enough_goes_on_in_parts(
+    site: RouterSite, ada: RouterClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ordering, "RELEASED_MAX", 2)
+    for channel in range(5):
+        send(site.login("gus", f"{channel}"), 2 + channel)
+    site.now += 5.1
+    site.router.timing.tick(site.now)
+    site.settle()
+    assert ada.bodies() == ["2", "3"]
+    site.wait(0)
+    assert ada.bodies() == ["4", "5", "6"]
+
+
+def test_what_has_ended_while_it_was_held_back_is_not_waited_for(site: RouterSite, ada: RouterClient) -> None:
+    eva = site.login("eva")
+    for sequence in (3, 5, 7):
+        eva.publish("news", f"{sequence}", sequence=sequence, timeout_s=1)
+    send(eva, 9)
+    site.wait(5.1)
+    assert ada.bodies() == ["9"]
+    for sequence in (12, 14):
+        eva.publish("news", f"{sequence}", sequence=sequence, timeout_s=1)
+    site.wait(5.1)
+    send(eva, 15)
+    assert ada.bodies() == ["15"]
+
+
+def test_what_has_ended_while_it_was_held_back_takes_no_room(
+    site: RouterSite, ada: RouterClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ordering, "SWEPT_FROM", 4)
+    eva, held_back = site.login("eva"), []
+    for sequence in range(1, 40):  # there is a next one always, in time
+        send(eva, sequence)
+        ada.commit(ada.one())
+        eva.publish("news", "far ahead", sequence=1000 + sequence, timeout_s=1)
+        site.wait(2)
+        held_back += [len(each.early) for each in order_of(site, ada)._early.values()]
+    assert max(held_back) <= 5
 
 
 def test_of_several_publishers_each_is_held_up_for_as_long_as_it_is_to_be(

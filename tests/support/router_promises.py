@@ -240,7 +240,7 @@ class ObservedSite(RuleBasedStateMachine):
                 for lock in (*holder.locks.values(), *holder.received.values()):
                     assert lock.subscription is holder
                     note(lock.entry, subscription.id)
-            for publisher in subscription.order._publishers.values() if subscription.order else ():
+            for publisher in subscription.order._early.values() if subscription.order else ():
                 for entry in publisher.early.values():
                     if entry.id in self.state.entries:
                         note(entry, subscription.id)

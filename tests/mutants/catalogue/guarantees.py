@@ -350,28 +350,77 @@ MUTATIONS = [
     Mutation(
         name="a subscription that asks for order remembers publishers without end",
         file="routing/ordering.py",
-        old="            self._make_room()\n",
+        old="            self._publishers.popitem(last=False)\n",
         new="            pass\n",
         tests=(
             "tests/routing/test_router_order.py::"
-            "test_it_remembers_the_latest_publishers_and_those_of_whom_something_is_held_back",
+            "test_it_remembers_the_latest_publishers_whatever_is_held_back_of_others",
         ),
     ),
     Mutation(
-        name="who publishes in order is forgotten with what is held back",
+        name="who is not heard from is remembered before those who publish",
         file="routing/ordering.py",
-        old="            if longest in self._early:\n",
-        new="            if False:\n",
+        old="expected = self._publishers.pop(publisher, 1)",
+        new="expected = self._publishers.get(publisher, 1)",
         tests=(
             "tests/routing/test_router_order.py::"
-            "test_it_remembers_the_latest_publishers_and_those_of_whom_something_is_held_back",
+            "test_it_remembers_the_latest_publishers_whatever_is_held_back_of_others",
+        ),
+    ),
+    Mutation(
+        name="something of ever more publishers is held back",
+        file="routing/ordering.py",
+        old="                return self._make_room()\n",
+        new="                return []\n",
+        tests=(
+            "tests/routing/test_router_order.py::"
+            "test_of_too_many_publishers_something_is_held_back_and_whoever_waits_longest_waits_no_more",
+        ),
+    ),
+    Mutation(
+        name="what has waited for a number of very many publishers goes on at once",
+        file="routing/ordering.py",
+        old="list(islice(late, RELEASED_MAX))",
+        new="list(late)",
+        tests=(
+            "tests/routing/test_router_order.py::"
+            "test_of_many_publishers_what_has_waited_long_enough_goes_on_in_parts",
+        ),
+    ),
+    Mutation(
+        name="what has ended while it was held back is waited for",
+        file="routing/ordering.py",
+        old="waiting = (number for number, entry in state.early.items() if is_on_offer(entry))",
+        new="waiting = iter(state.early)",
+        tests=(
+            "tests/routing/test_router_order.py::"
+            "test_what_has_ended_while_it_was_held_back_is_not_waited_for",
+        ),
+    ),
+    Mutation(
+        name="a wait for what has ended begins anew",
+        file="routing/ordering.py",
+        old="default=state.last + 1)",
+        new="default=state.next)",
+        tests=(
+            "tests/routing/test_router_order.py::"
+            "test_what_has_ended_while_it_was_held_back_is_not_waited_for",
+        ),
+    ),
+    Mutation(
+        name="what has ended while it was held back is kept",
+        file="routing/ordering.py",
+        old="                state.early = {number: each for number, each in state.early.items() if is_on_offer(each)}\n",
+        new="",
+        tests=(
+            "tests/routing/test_router_order.py::test_what_has_ended_while_it_was_held_back_takes_no_room",
         ),
     ),
     Mutation(
         name="what is still held back of a publisher keeps its place before others that wait longer",
         file="routing/ordering.py",
-        old="        self._early.pop(publisher, None)\n",
-        new="        state.early or self._early.pop(publisher, None)\n",
+        old="            self._early.move_to_end(publisher)\n",
+        new="            pass\n",
         tests=(
             "tests/routing/test_router_order.py::"
             "test_of_several_publishers_each_is_held_up_for_as_long_as_it_is_to_be",
