@@ -21,7 +21,7 @@ import math
 from typing import Literal
 
 from routing import copy_events
-from routing.copy_states import has_timed_out
+from routing.copy_states import has_timed_out, is_kept
 from routing.decisions import Bury, DiscardMessage, MarkDone, MarkReturned, Record
 from routing.message import DeliveryMode, Message
 from routing.options import ReturnOutcome
@@ -179,12 +179,13 @@ class Lifecycle:
             self._receipts.undo(entry, subscription, had_it=event == "committed")
 
     def given_up(self, entry: Entry, subscription: Subscription, why: str, now: float) -> None:
-        """Note that a subscription has ended that a copy of mode ALL was due to."""
+        """Note that a copy of mode ALL is not due to a subscription that has ended, or may not have it."""
         if entry.flags & RECEIPT:
             self._receipts.progress(entry, subscription, now, has_it=False)
         ended = copy_events.done(entry)
         self._state.out.append(Record("returned", entry, subscription, reason=why))
-        subscription.attempts.pop(entry.id, None)
+        if not is_kept(entry):  # else it is offered again where the right comes back
+            subscription.attempts.pop(entry.id, None)
         if ended:
             entry.topic.traffic.unwanted += 1
             self._state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
@@ -193,6 +194,7 @@ class Lifecycle:
     def withheld(self, entry: Entry, subscription: Subscription, why: str, now: float) -> None:
         """Note that a copy of mode ALL is not for a subscription that it was with, which goes on."""
         self.given_up(entry, subscription, why, now)
+        subscription.attempts.pop(entry.id, None)
         if not entry.flags & GONE and entry.flags & GUARANTEED and subscription.options.durable:
             self._state.out.append(MarkDone(entry.id, subscription.id, has_it=False))
 

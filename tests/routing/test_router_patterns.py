@@ -230,6 +230,28 @@ def test_what_it_has_in_hand_comes_once_when_a_right_goes_and_comes_again(in_han
     assert site.fate(smuid)[-1] == "committed"
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_had_failed_before_a_right_went_has_failed_when_it_comes_again(*, restarts: bool) -> None:
+    rights = AdaMay("#")
+    site = RouterSite(rights)
+    ada = site.login("ada").subscribe("a.#")
+    site.login("bob").publish("a.b", "state", timeout_s=math.inf)
+    ada.give_back(ada.one())
+    ada.give_back(ada.one(), outcome="released")
+    ada.give_back(ada.one(), delay_s=5.0)
+    ada.pause()
+    site.wait(5)
+    for patterns in (["a.c"], ["#"]):
+        rights.set(*patterns)
+        reload(site)
+    if restarts:
+        site.restart()
+        ada = site.login("ada").subscribe("a.#")
+    ada.resume()
+    got = ada.one()
+    assert (got.attempt, got.redelivered) == (3, True)
+
+
 def test_what_is_given_back_of_a_topic_that_is_forbidden_meanwhile_does_not_come_again() -> None:
     rights = AdaMay("#")
     site = RouterSite(rights)

@@ -410,8 +410,8 @@ MUTATIONS = [
     Mutation(
         name="what has ended while it was held back is kept",
         file="routing/ordering.py",
-        old="                state.early = {number: each for number, each in state.early.items() if is_on_offer(each)}\n",
-        new="",
+        old="each for number, each in state.early.items() if is_on_offer(each)}",
+        new="each for number, each in state.early.items()}",
         tests=(
             "tests/routing/test_router_order.py::test_what_has_ended_while_it_was_held_back_takes_no_room",
         ),

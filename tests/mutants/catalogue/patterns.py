@@ -179,4 +179,14 @@ MUTATIONS = [
             "::test_each_subscription_of_an_account_gets_what_is_kept_once_it_has_the_right",
         ),
     ),
+    Mutation(
+        name="what a subscription had failed in is new to it once a right has gone and come again",
+        file="routing/lifecycle.py",
+        old="        if not is_kept(entry):  # else",
+        new="        if True:  # else",
+        tests=(
+            "tests/routing/test_router_patterns.py"
+            "::test_what_had_failed_before_a_right_went_has_failed_when_it_comes_again",
+        ),
+    ),
 ]
