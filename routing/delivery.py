@@ -227,6 +227,8 @@ class Deliveries:
         if not subscription.locks:
             state.locking[subscription] = None
             subscription.locks_cross = False
+        elif ends_at < next(reversed(subscription.locks.values())).ends_at:
+            subscription.locks_cross = True
         if ends_at < state.wake_at:
             state.wake_at = ends_at
         subscription.locks[entry.id] = lock

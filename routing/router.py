@@ -144,7 +144,8 @@ class Router:
 
     def reconfigure(self, settings: RouterSettings) -> None:
         """Take on other bounds; they hold for what comes from now on."""
-        self._state.reconfigure(settings)
+        self._state.settings = settings
+        self._state.shares.reconfigure()
 
     def maintain(self, now: float) -> list[Subscription]:
         """Each minute or so: forget old Cmuids, removals and news, end unused subscriptions, which are named.

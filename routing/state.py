@@ -39,7 +39,7 @@ from routing.system_topics import SystemTopics
 from routing.takers import Takers
 
 PARKED_SWEPT_FROM: Final = 1_000
-"""Pauses that may be of messages which have ended meanwhile; more only where as many are of others."""
+"""Pauses that may be of messages which have ended; more only where others were as many at the last sweep."""
 
 ENTRY_BYTES: Final = 1_024
 """Of an unguaranteed message in memory, besides its bodies and unknown headers."""
@@ -158,14 +158,6 @@ class SiteState:
         self.query_counter = 0
         self.asked_of: dict[int, str] = {}
         self.subscription_counter = 0
-
-    def reconfigure(self, settings: RouterSettings) -> None:
-        """Take on other bounds and times."""
-        if settings.lock_s != self.settings.lock_s:
-            for subscription in self.locking:
-                subscription.locks_cross = True
-        self.settings = settings
-        self.shares.reconfigure()
 
     @property
     def last_id(self) -> int:

@@ -11,7 +11,7 @@ back or timed out, or in `Subscription.received` once the subscriber has said RE
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -102,7 +102,7 @@ class Subscription:
             have what is locked and received, and it has no consumer itself.
         is_taken_over: see `taken_over`.
         counted: what of it counts at its target, as `Target.count` has found it.
-        locks_cross: a later lock of it may end before an earlier one: those last longer or shorter now.
+        locks_cross: a later lock of it may end before an earlier one, as those last shorter now.
     """
 
     __slots__ = (
@@ -161,13 +161,10 @@ class Subscription:
         self.members: list[Member] = []
         self.is_taken_over = False
         self.counted = 0
-        self.options = options
         self.set(options)
 
     def set(self, options: SubscribeOptions) -> None:
         """Take on options."""
-        if self.locks and options.lock_s != self.options.lock_s:
-            self.locks_cross = True
         self.options = options
         self.accepts_one = options.accepts != "ALL"
         self.accepts_all = options.accepts != "ONE"
@@ -233,11 +230,13 @@ class Subscription:
         )
 
     def timed_out(self, now: float) -> list[Lock]:
-        """Those of its locks that have timed out."""
+        """Those of its locks that have timed out, which are to be ended now."""
         locks = self.locks.values()
-        if self.locks_cross:
-            return [lock for lock in locks if lock.ends_at <= now]
-        return list(takewhile(lambda lock: lock.ends_at <= now, locks))
+        if not self.locks_cross:
+            return list(takewhile(lambda lock: lock.ends_at <= now, locks))
+        others = [lock.ends_at for lock in locks if lock.ends_at > now]
+        self.locks_cross = any(earlier > later for earlier, later in pairwise(others))
+        return [lock for lock in locks if lock.ends_at <= now]
 
     @property
     def next_time_out(self) -> float:

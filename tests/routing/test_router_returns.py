@@ -81,6 +81,31 @@ def test_a_lock_that_is_stated_shorter_meanwhile_ends_before_those_that_began_ea
     assert site.held == 0
 
 
+def test_all_locks_are_looked_at_only_while_one_ends_before_others_that_began_earlier(
+    site: RouterSite,
+) -> None:
+    ada, eva = site.login("ada"), site.login("eva")
+
+    def lock_for(lock_s: float) -> Got:
+        ada.subscribe("jobs", lock_s=lock_s)
+        eva.publish("jobs", f"for {lock_s:g} s")
+        return ada.one()
+
+    first, second = lock_for(1_000.0), lock_for(2_000.0)
+    [subscription] = site.router._state.locking
+    assert not subscription.locks_cross, "what lasts longer ends later anyway"
+    short, shorter = lock_for(10.0), lock_for(5.0)
+    site.wait(6)
+    assert ada.withdrawn == [(shorter.number, "lock-timeout")]
+    ada.commit(ada.one())
+    site.wait(5)
+    assert ada.withdrawn[1:] == [(short.number, "lock-timeout")]
+    ada.commit(first, second)
+    site.router.timing.tick(site.now)
+    assert subscription.locks, "it is never idle"
+    assert not subscription.locks_cross
+
+
 @pytest.mark.parametrize("mode", ["ONE", "ALL"])
 @pytest.mark.parametrize("returns", ["given back", "lock", "detached"])
 def test_what_has_reached_nobody_is_no_dead_letter_however_often_it_returns(

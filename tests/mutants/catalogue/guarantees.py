@@ -309,22 +309,32 @@ MUTATIONS = [
     ),
     Mutation(
         name="a lock that is stated shorter meanwhile ends with those that began earlier",
-        file="routing/subscription.py",
-        old="        if self.locks and options.lock_s",
-        new="        if False and options.lock_s",
+        file="routing/delivery.py",
+        old="            subscription.locks_cross = True\n",
+        new="            pass\n",
         tests=(
             "tests/routing/test_router_returns.py::"
             "test_a_lock_that_is_stated_shorter_meanwhile_ends_before_those_that_began_earlier",
         ),
     ),
     Mutation(
-        name="a lock that the site makes shorter meanwhile ends with those that began earlier",
-        file="routing/state.py",
-        old="                subscription.locks_cross = True\n",
-        new="                pass\n",
+        name="all locks of a busy subscription are looked at for ever, once they last shorter",
+        file="routing/subscription.py",
+        old="        self.locks_cross = any(earlier > later for earlier, later in pairwise(others))\n",
+        new="",
         tests=(
             "tests/routing/test_router_returns.py::"
-            "test_a_lock_that_is_stated_shorter_meanwhile_ends_before_those_that_began_earlier",
+            "test_all_locks_are_looked_at_only_while_one_ends_before_others_that_began_earlier",
+        ),
+    ),
+    Mutation(
+        name="a lock that lasts shorter ends late where another one has just ended",
+        file="routing/subscription.py",
+        old="        self.locks_cross = any(earlier > later for earlier, later in pairwise(others))\n",
+        new="        self.locks_cross = False\n",
+        tests=(
+            "tests/routing/test_router_returns.py::"
+            "test_all_locks_are_looked_at_only_while_one_ends_before_others_that_began_earlier",
         ),
     ),
     Mutation(
