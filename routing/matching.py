@@ -307,13 +307,18 @@ class Matching:
         return list(self.waiting_for(subscription.target))
 
     def is_had_by_another(self, subscription: Subscription, topic: Topic) -> bool:
-        """Whether another one of the same account, channel and name has what a topic keeps."""
+        """Whether another one of the same account, channel and name has what a topic keeps, or is to have it.
+
+        As of what comes: the one to the topic itself, else the oldest. A younger one may be joining, too.
+        """
         owner, name = _key(subscription)
         for target in self.targets(topic):
             found = self.by_owner.get((target.name, owner, name))
             if found is None or found is subscription or not found.accepts_all:
                 continue
-            if found.target is target:  # and not to the same pattern as another account
+            if found.target is not target:  # but to the same pattern as another account
+                continue
+            if target is topic or found.id < subscription.id:
                 return True
         return False
 

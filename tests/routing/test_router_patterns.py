@@ -203,6 +203,32 @@ def test_each_subscription_of_an_account_gets_what_is_kept_once_it_has_the_right
     assert (desk.bodies(), lab.bodies()) == (["state"], ["state"])
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_several_of_ones_own_gain_with_a_right_comes_once(*, restarts: bool) -> None:
+    rights = AdaMay("b.b", "a.a")
+    site = RouterSite(rights)
+    patterns = ["*.b", "#", "a.*"]
+    ada = site.login("ada")
+    for pattern in patterns:
+        ada.subscribe(pattern, credit=0)
+    site.login("bob").publish("a.b", "state", timeout_s=math.inf)
+    rights.set("#")
+    reload(site)
+    if restarts:
+        site.restart()
+        ada = site.login("ada")
+    for pattern in patterns:
+        ada.subscribe(pattern, credit=10)
+    got = ada.one()
+    assert (got.topic, got.body) == ("a.b", "state")
+    ada.commit(got)
+    site.restart()
+    ada = site.login("ada")
+    for pattern in patterns:
+        ada.subscribe(pattern)
+    assert ada.take() == []
+
+
 def reload(site: RouterSite) -> None:
     site.router.subscribing.end_forbidden(site.now)
     site.settle()

@@ -162,9 +162,11 @@ MUTATIONS = [
     Mutation(
         name="what is kept comes twice to who joins by a second subscription",
         file="routing/matching.py",
-        old="            if found.target is target:",
-        new="            if not found.target:",
+        old="            if target is topic or found.id < subscription.id:\n",
+        new="            if False:\n",
         tests=(
+            "tests/routing/test_router_patterns.py"
+            "::test_what_several_of_ones_own_gain_with_a_right_comes_once",
             "tests/routing/test_router_patterns.py"
             "::test_a_message_that_two_of_ones_own_take_comes_once_also_after_a_restart",
         ),
@@ -187,6 +189,16 @@ MUTATIONS = [
         tests=(
             "tests/routing/test_router_patterns.py"
             "::test_what_had_failed_before_a_right_went_has_failed_when_it_comes_again",
+        ),
+    ),
+    Mutation(
+        name="what two patterns gain with a right comes by neither, as the other one is to have it",
+        file="routing/matching.py",
+        old="            if target is topic or found.id < subscription.id:\n",
+        new="            if True:\n",
+        tests=(
+            "tests/routing/test_router_patterns.py"
+            "::test_what_several_of_ones_own_gain_with_a_right_comes_once",
         ),
     ),
 ]
