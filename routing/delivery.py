@@ -278,7 +278,7 @@ class Deliveries:
     def offer_again(self, lock: Lock, now: float) -> None:
         """Offer a message that was given back to the next who can take it."""
         entry, subscription = lock.entry, lock.subscription
-        if entry.flags & GONE:
+        if not is_on_offer(entry):
             return
         if entry.flags & ONE:
             self.offer_to_one(entry, now, subscription)

@@ -283,8 +283,8 @@ class Lifecycle:
             self._end_everywhere(entry, "expired")
             return
         entry.topic.kept.discard(entry.id)
-        for subscription in self._state.matching.waits_with(entry.topic):
-            subscription.attempts.pop(entry.id, None)  # it comes to none of them again
+        if not entry.flags & ONE:
+            self._wait_no_more(entry)
 
     def take_away(
         self, entry: Entry, event: Literal["removed", "dropped"], now: float, reason: str = ""
@@ -312,11 +312,15 @@ class Lifecycle:
             pass  # it is taken out when it is let go
         elif entry.flags & ONE:
             entry.topic.shared.forget()
-        else:
-            for subscription in self._state.matching.waits_with(entry.topic):
-                subscription.queue.forget()
-                subscription.attempts.pop(entry.id, None)
+        elif not has_timed_out(entry):  # else it waits nowhere since then
+            self._wait_no_more(entry)
         self._state.let_go(entry)
+
+    def _wait_no_more(self, entry: Entry) -> None:
+        """Note that a copy of mode ALL is offered to none of those any more for whom it may wait."""
+        for subscription in self._state.matching.waits_with(entry.topic):
+            subscription.queue.forget()
+            subscription.attempts.pop(entry.id, None)
 
     def end_anyhow(self, entry: Entry, reason: str) -> None:
         """End a copy that an error of ours met, so that it could not be ended as others are.

@@ -24,7 +24,7 @@ GUARANTEED: Final = 2  # on disk before the publisher's OK
 STATED: Final = 4  # a timeout was stated: kept for those who join later, until it ends
 RECEIPT: Final = 8  # the publisher asked for a receipt that is still pending
 SEQUENCED: Final = 16  # it has a Sequence
-GONE: Final = 32  # finished; still in a queue only because nobody has come past it
+GONE: Final = 32  # finished, for all
 COUNTED: Final = 64  # unguaranteed and counted in the memory that such messages may take
 EXPIRED: Final = 128  # its timeout has ended; only those that had received it may finish it
 TOGETHER: Final = 256  # stored with others at once or not at all
@@ -38,6 +38,9 @@ COMMITTED_STATES: Final = (
     ONE | GUARANTEED | STATED | RECEIPT | SEQUENCED | PASSING | DELAYED | GROUPED | ENDS_GROUP
 )
 """The flags that are written to the store."""
+
+WAITS_NO_MORE: Final = GONE | EXPIRED
+"""The flags of what is left in a queue only because nobody has come past it."""
 
 LOOKED_AT_MAX: Final = 2_000
 """Messages of one priority in a queue, where the oldest of one topic is looked for."""
@@ -192,7 +195,7 @@ class KeptEntries:
 
 
 class PriorityQueue:
-    """Entries by priority, each priority first in first out; finished entries are passed over."""
+    """Entries by priority, each priority first in first out; those that wait no more are passed over."""
 
     __slots__ = ("_lanes", "_priorities", "_stale")
 
@@ -207,7 +210,7 @@ class PriorityQueue:
     def __iter__(self) -> Iterator[Entry]:
         for negated in self._priorities:
             for entry in self._lanes[-negated]:
-                if not entry.flags & GONE:
+                if not entry.flags & WAITS_NO_MORE:
                     yield entry
 
     def __contains__(self, entry: Entry) -> bool:
@@ -230,7 +233,7 @@ class PriorityQueue:
             entries = list(lane)
             for first in range(0, len(entries), COUNTED_AT_ONCE):
                 some = entries[first : first + COUNTED_AT_ONCE]
-                yield sum(1 for entry in some if not entry.flags & GONE)
+                yield sum(1 for entry in some if not entry.flags & WAITS_NO_MORE)
 
     def oldest(self, topic: Any) -> Entry | None:
         """What has been here for longest of a topic, of whatever priority.
@@ -240,8 +243,8 @@ class PriorityQueue:
         oldest: Entry | None = None
         for lane in self._lanes.values():
             head: Entry | None
-            if not lane or (head := lane[0]).topic is not topic or head.flags & GONE:
-                waiting = islice((entry for entry in lane if not entry.flags & GONE), LOOKED_AT_MAX)
+            if not lane or (head := lane[0]).topic is not topic or head.flags & WAITS_NO_MORE:
+                waiting = islice((entry for entry in lane if not entry.flags & WAITS_NO_MORE), LOOKED_AT_MAX)
                 head = next((entry for entry in waiting if entry.topic is topic), None)
             if head is not None and (oldest is None or head.id < oldest.id):
                 oldest = head
@@ -273,7 +276,7 @@ class PriorityQueue:
             lane = self._lanes[priority]
             while lane:
                 entry = lane[0]
-                if not entry.flags & GONE:
+                if not entry.flags & WAITS_NO_MORE:
                     return entry
                 lane.popleft()
                 self._stale -= 1
@@ -290,7 +293,7 @@ class PriorityQueue:
         out: list[Entry] = []
         for lane in self._lanes.values():
             later = islice(lane, bisect_right(lane, id, key=_id), None)
-            out += islice((entry for entry in later if not entry.flags & GONE), count)
+            out += islice((entry for entry in later if not entry.flags & WAITS_NO_MORE), count)
         return out
 
     def before(self, id: int, count: int) -> list[Entry]:
@@ -298,7 +301,7 @@ class PriorityQueue:
         out: list[Entry] = []
         for lane in self._lanes.values():
             earlier = islice(reversed(lane), len(lane) - bisect_left(lane, id, key=_id), None)
-            out += islice((entry for entry in earlier if not entry.flags & GONE), count)
+            out += islice((entry for entry in earlier if not entry.flags & WAITS_NO_MORE), count)
         return out
 
     def take(self, entry: Entry) -> None:
@@ -310,19 +313,19 @@ class PriorityQueue:
         """Take out all entries of which that is true."""
         out: list[Entry] = []
         for priority, lane in self._lanes.items():
-            there = [entry for entry in lane if not entry.flags & GONE]
+            there = [entry for entry in lane if not entry.flags & WAITS_NO_MORE]
             out += filter(is_out, there)
             self._lanes[priority] = deque(entry for entry in there if not is_out(entry))
         self._stale = 0
         return out
 
     def forget(self) -> None:
-        """Note that one entry in here has become GONE; once half have, they are swept out."""
+        """Note that one entry in here waits no more; once that is so of half, they are swept out."""
         self._stale += 1
         if self._stale < 1000 or self._stale * 2 < sum(map(len, self._lanes.values())):
             return
         for priority, lane in self._lanes.items():
-            self._lanes[priority] = deque(entry for entry in lane if not entry.flags & GONE)
+            self._lanes[priority] = deque(entry for entry in lane if not entry.flags & WAITS_NO_MORE)
         self._stale = 0
 
     def _open(self, priority: int) -> deque[Entry]:

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from routing.copy_states import is_on_offer
 from routing.deadlines import SLOT_MIN_S, Deadlines
 from routing.decisions import Decision, DiscardMessage, KeepMessage, StoreMessage
 from routing.dedupe import Publications
@@ -356,8 +357,8 @@ class SiteState:
 
     def _is_awaited(self, lock: Lock) -> bool:
         """Whether a message is offered again once its pause is over; of mode ALL, to whoever had it."""
-        flags = lock.entry.flags
-        return not flags & GONE and bool(flags & ONE or lock.subscription.id in self.subscriptions)
+        is_known = lock.entry.flags & ONE or lock.subscription.id in self.subscriptions
+        return is_on_offer(lock.entry) and bool(is_known)
 
     def next_wake(self) -> float:
         """Site time of the next thing that time alone brings about; `inf` for none."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from routing.queue import COUNTED_AT_ONCE, GONE, Entry, KeptEntries, PriorityQueue
+from routing.queue import COUNTED_AT_ONCE, EXPIRED, GONE, Entry, KeptEntries, PriorityQueue
 
 MANY = 5 * COUNTED_AT_ONCE
 
@@ -21,6 +21,37 @@ def queue_of(count: int, gone: int) -> PriorityQueue:
         entry.flags |= GONE
         queue.forget()
     return queue
+
+
+@pytest.mark.parametrize("flag", [GONE, EXPIRED])
+def test_what_waits_no_more_is_swept_out_once_it_is_the_half(flag: int) -> None:
+    queue = PriorityQueue()
+    entries = [Entry(id, None, id, 0, 1, 0, 1, math.inf) for id in range(1, 3_001)]
+    for entry in entries:
+        queue.push(entry)
+    for entry in entries[1_000:2_500]:
+        entry.flags |= flag
+        queue.forget()
+    assert [entry.id for entry in queue] == [*range(1, 1_001), *range(2_501, 3_001)]
+    assert sum(map(len, queue._lanes.values())) == 1_500
+
+
+@pytest.mark.parametrize("flag", [GONE, EXPIRED])
+def test_what_waits_no_more_is_passed_over(flag: int) -> None:
+    queue = PriorityQueue()
+    entries = [Entry(id, "news", id, 0, 1, 0, 1, math.inf) for id in range(1, 5)]
+    for entry in entries:
+        queue.push(entry)
+    for entry in entries[0], entries[2]:
+        entry.flags |= flag
+        queue.forget()
+    assert [entry.id for entry in queue.after(0, 9)] == [2, 4]
+    assert [entry.id for entry in queue.before(9, 9)] == [4, 2]
+    assert queue.oldest("news") is entries[1]
+    assert sum(queue.count_in_steps()) == 2
+    assert queue.peek() is queue.pop() is entries[1]
+    assert queue.take_out(lambda entry: True) == [entries[3]]
+    assert not queue
 
 
 def test_where_nothing_has_ended_what_waits_is_known_at_once() -> None:

@@ -256,6 +256,22 @@ def test_what_it_has_in_hand_comes_once_when_a_right_goes_and_comes_again(in_han
     assert site.fate(smuid)[-1] == "committed"
 
 
+def test_what_is_left_to_another_is_not_given_up_with_a_right() -> None:
+    rights = AdaMay("#")
+    site = RouterSite(rights)
+    ada, bob = (site.login(name).subscribe("a.#") for name in ("ada", "bob"))
+    smuid = site.login("eva").publish("a.b", "x", timeout_s=5)
+    ada.give_back(ada.one(), delay_s=10)
+    got = bob.one()
+    bob.received(got)
+    site.wait(6)
+    rights.set("a.c")
+    reload(site)
+    site.wait(6)
+    bob.commit(got)
+    assert site.fate(smuid)[-1] == "committed!"
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 def test_what_had_failed_before_a_right_went_has_failed_when_it_comes_again(*, restarts: bool) -> None:
     rights = AdaMay("#")

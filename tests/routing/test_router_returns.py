@@ -307,6 +307,24 @@ def test_nothing_is_remembered_of_what_was_given_back_and_has_ended(site: Router
     assert not any(each.attempts for each in site.router._state.subscriptions.values())
 
 
+def test_what_is_left_to_another_waits_for_nobody_else(site: RouterSite) -> None:
+    ada, bob = (
+        site.login("ada").subscribe("news", credit=0),
+        site.login("bob").subscribe("news", credit=2_000),
+    )
+    queue = site.router._state.by_owner["news", ada.address, ""].queue
+    eva = site.login("eva")
+    for _ in range(1_000):
+        eva.publish("news", "hello", timeout_s=10)
+    got = bob.take()
+    bob.received(*got)
+    assert len(list(queue)) == 1_000
+    site.wait(11)
+    assert (site.held, sum(map(len, queue._lanes.values()))) == (1_000, 0)
+    bob.commit(*got)
+    assert site.held == 0
+
+
 def test_two_subscriptions_can_give_one_message_back_in_one_moment(site: RouterSite) -> None:
     ada = site.login("ada").subscribe("news", name="1").subscribe("news", name="2")
     site.login("eva").publish("news", "hello")

@@ -350,8 +350,8 @@ MUTATIONS = [
     Mutation(
         name="a sweep of pauses takes what is still to come again",
         file="routing/state.py",
-        old="        return not flags & GONE and bool(flags & ONE or",
-        new="        return not flags & GONE and bool(",
+        old="is_known = lock.entry.flags & ONE or",
+        new="is_known =",
         tests=(
             "tests/routing/test_router_returns.py::"
             "test_what_has_ended_while_it_was_to_come_again_later_takes_no_room",
@@ -434,6 +434,32 @@ MUTATIONS = [
         tests=(
             "tests/routing/test_router_order.py::"
             "test_of_several_publishers_each_is_held_up_for_as_long_as_it_is_to_be",
+        ),
+    ),
+    Mutation(
+        name="what is left to one subscriber waits in the queues of the others without end",
+        file="routing/lifecycle.py",
+        old="        if not entry.flags & ONE:\n            self._wait_no_more(entry)",
+        new="        if False:\n            self._wait_no_more(entry)",
+        tests=("tests/routing/test_router_returns.py::test_what_is_left_to_another_waits_for_nobody_else",),
+    ),
+    Mutation(
+        name="what has expired and is left to others still waits",
+        file="routing/queue.py",
+        old="WAITS_NO_MORE: Final = GONE | EXPIRED",
+        new="WAITS_NO_MORE: Final = GONE",
+        tests=(
+            "tests/routing/test_queue.py::test_what_waits_no_more_is_passed_over",
+            "tests/routing/test_router_returns.py::test_what_is_left_to_another_waits_for_nobody_else",
+        ),
+    ),
+    Mutation(
+        name="what is left to one subscriber is given up by another that may not have it now",
+        file="routing/delivery.py",
+        old="        if not is_on_offer(entry):\n            return\n        if entry.flags & ONE:",
+        new="        if entry.flags & GONE:\n            return\n        if entry.flags & ONE:",
+        tests=(
+            "tests/routing/test_router_patterns.py::test_what_is_left_to_another_is_not_given_up_with_a_right",
         ),
     ),
 ]
