@@ -137,7 +137,7 @@ def test_a_timeout_ends_it_with_whomever_it_is(site: RouterSite, worker: RouterC
 
 def test_a_dead_letter_that_takes_the_place_of_what_it_tells_of_ends_it_once() -> None:
     """Memory is for one of them: the dead letter, which came last."""
-    site = RouterSite(unguaranteed_bytes_max=3_000)
+    site = RouterSite(unguaranteed_bytes_max=2_000)
     worker = site.login("ada").subscribe("jobs", acknowledges_all=True)
     send(site, "a")
     worker.give_back(worker.one(), outcome="rejected")
