@@ -212,8 +212,8 @@ class WebConnection:
 class Incoming:
     """What comes of one request, and that its client has gone."""
 
-    def __init__(self, taken: Callable[[int], None] | None) -> None:
-        """`taken` is told how many bytes the application has received, so that as many more may come.
+    def __init__(self, taken: Callable[[int, bool], None] | None) -> None:
+        """`taken` is told how many bytes are kept no more, and whether they were the last, or more may come.
 
         Without one, more is read only once all has been received.
         """
@@ -242,8 +242,10 @@ class Incoming:
             await self._changed.park()
 
     def end(self) -> None:
-        """Tell the application, once it has received what came before, that its client has gone."""
+        """Tell the application, once it has received what came whole before, that its client has gone."""
         self._gone = True
+        if not self._whole:  # nor ever will be
+            self._take()
         self._changed.unpark_all()
 
     async def receive(self) -> Any:
@@ -267,6 +269,6 @@ class Incoming:
         body = bytes(self._body)
         self._body.clear()
         self._changed.unpark_all()
-        if body and self._taken is not None and not self._whole:
-            self._taken(len(body))
+        if body and self._taken is not None:
+            self._taken(len(body), self._whole)
         return body

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import trio
 from h2.errors import ErrorCodes
@@ -13,6 +13,10 @@ from h2.settings import SettingCodes, Settings
 from hypercorn.events import Closed
 from hypercorn.protocol.events import Body, EndBody
 from hypercorn.protocol.h2 import H2Protocol
+
+UNTAKEN_BYTES_MAX: Final = 262_144
+"""Of bodies on one connection that no application has received yet: with more, its client may send one window
+more, 65,535 bytes, until some are received or thrown away."""
 
 
 class Http2(H2Protocol):  # type: ignore[misc]
@@ -39,6 +43,8 @@ class Http2(H2Protocol):  # type: ignore[misc]
         self._full = full
         self._waiting: dict[int, trio.CancelScope] = {}
         self._sent = trio.lowlevel.ParkingLot()
+        self._untaken_bytes = 0
+        self._owed_bytes = 0  # that the connection may send more, once less is untaken
 
     async def handle(self, event: Any) -> None:
         """Take what has come; after `Closed` nobody waits for anything to be sent."""
@@ -93,23 +99,34 @@ class Http2(H2Protocol):  # type: ignore[misc]
     async def _take_data(self, event: DataReceived) -> None:
         """Of what a stream may send, more is allowed once its application has received it.
 
-        The connection may send more at once, else a body that nobody receives yet would hold up all others.
+        The connection may send more at once, else a body that nobody receives yet would hold up all others;
+        but not of very many, as those may be of who has not even logged in.
         """
         size, stream_id = event.flow_controlled_length, event.stream_id
-        self._allow(None, size)
+        self._owed_bytes += size
         if stream_id in self.streams:
+            self._untaken_bytes += len(event.data)
             self._allow(stream_id, size - len(event.data))  # padding
             await self.streams[stream_id].handle(Body(stream_id=stream_id, data=event.data))
         else:
             self._allow(stream_id, size)
+        self._allow_connection()
+
+    def _allow_connection(self) -> None:
+        if self._untaken_bytes <= UNTAKEN_BYTES_MAX:
+            self._allow(None, self._owed_bytes)
+            self._owed_bytes = 0
 
     def _allow(self, stream_id: int | None, size: int) -> None:
         if size:
             with suppress(ProtocolError):  # it has been closed
                 self.connection.increment_flow_control_window(size, stream_id)
 
-    def _taken(self, stream_id: int, size: int) -> None:
-        self._allow(stream_id, size)
+    def _taken(self, stream_id: int, size: int, is_whole: bool) -> None:
+        self._untaken_bytes -= size
+        self._allow_connection()
+        if not is_whole:
+            self._allow(stream_id, size)
         self.task_group.spawn(self._flush)
 
     async def _priority_updated(self, event: Any) -> None:

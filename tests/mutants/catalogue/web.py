@@ -126,4 +126,18 @@ MUTATIONS = [
         new="self._allow(stream_id, size)",
         tests=(FRAMES + "TestTwoUploads",),
     ),
+    Mutation(
+        name="bodies over HTTP/2 of who is nobody are kept, one window for each of his requests",
+        file="plugins/web/http2.py",
+        old="        if self._untaken_bytes <= UNTAKEN_BYTES_MAX:\n",
+        new="        if True:\n",
+        tests=(FRAMES + "TestBodiesThatNobodyReceivesYet",),
+    ),
+    Mutation(
+        name="a part of a body is kept for a request that was cancelled",
+        file="plugins/web/connection.py",
+        old="        if not self._whole:  # nor ever will be\n",
+        new="        if False:\n",
+        tests=(FRAMES + "TestBodiesThatNobodyReceivesYet",),
+    ),
 ]

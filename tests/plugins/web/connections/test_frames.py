@@ -10,7 +10,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from daemon.settings import Limits
-from plugins.web.connection import UNDER_WAY_MAX
+from plugins.web.connection import REQUESTS_MAX, UNDER_WAY_MAX
+from plugins.web.http2 import UNTAKEN_BYTES_MAX
 from tests.support.http2 import Http2Client
 from tests.support.site import BrokerSite
 from tests.support.web_connection import ADA, FORM, SEND_S, ConnectPage, ServedConnection
@@ -249,6 +250,62 @@ class TestTwoUploads:
         if ends:
             client.connection.end_stream(stream)
         await client.flush()
+
+
+class TestBodiesThatNobodyReceivesYet:
+    """Of who shows a token that is none, which is answered after a while."""
+
+    @pytest.fixture
+    async def streams(self, client: Http2Client) -> list[int]:
+        token = ("authorization", "Bearer none")
+        path = "/api/topic/messages?name=jobs"
+        return [await client.begin("POST", path, token, ends=False) for _ in range(REQUESTS_MAX - 1)]
+
+    @pytest.fixture
+    async def sent_bytes(self, client: Http2Client, streams: list[int]) -> int:
+        """As many as may be sent."""
+        sent = 0
+        for stream in streams:
+            await self.all_read(client)
+            while window := client.connection.local_flow_control_window(stream):
+                client.connection.send_data(stream, b"x" * min(window, 10_000))
+                sent += min(window, 10_000)
+                await self.all_read(client)
+        return sent
+
+    async def all_read(self, client: Http2Client) -> None:
+        client.connection.ping(b"all read")
+        await client.flush()
+        await client.until(h2.events.PingAckReceived)
+
+    async def test_they_are_not_many_bytes(self, sent_bytes: int, autojump_clock: MockClock) -> None:
+        assert UNTAKEN_BYTES_MAX < sent_bytes <= UNTAKEN_BYTES_MAX + 65_535
+
+    async def test_others_go_on_once_they_are_answered(
+        self, client: Http2Client, streams: list[int], sent_bytes: int, autojump_clock: MockClock
+    ) -> None:
+        for stream in streams:
+            assert await client.status(stream) == 401
+        await self.upload(client)
+
+    async def test_others_go_on_once_they_are_cancelled(
+        self, client: Http2Client, streams: list[int], sent_bytes: int, autojump_clock: MockClock
+    ) -> None:
+        """At once, though the tokens are still being refused."""
+        for stream in streams:
+            client.connection.reset_stream(stream)
+        await self.all_read(client)
+        assert client.connection.outbound_flow_control_window == 65_535
+        await self.upload(client)
+
+    async def upload(self, client: Http2Client) -> None:
+        stream = await client.begin("POST", "/api/topic/messages?name=jobs", ADA, ends=False)
+        await self.all_read(client)
+        for _ in range(5):
+            client.connection.send_data(stream, b"x" * 10_000)
+        client.connection.end_stream(stream)
+        await client.flush()
+        assert await client.status(stream) == 200
 
 
 async def test_a_body_that_nobody_reads_holds_no_connection(
