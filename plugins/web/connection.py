@@ -8,11 +8,15 @@
 In HTTP/2, where the first byte may be that of a PING, another head has to be whole within `KEEP_ALIVE_S`.
 
 Requests that are under way when a connection ends are carried out; nobody is answered then.
+
+Heads are read for whoever comes, and few bytes may be milliseconds of work: so connections take turns, one in
+each turn of the event loop, and messages go on meanwhile, however many those are.
 """
 
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from time import perf_counter
 from typing import Any, Final
 
 import trio
@@ -40,17 +44,31 @@ UNDER_WAY_MAX: Final = 2 * REQUESTS_MAX
 
 RECEIVE_BYTES: Final = 65_536
 
+READ_AT_ONCE_BYTES: Final = 512
+"""Of HTTP/2, where each byte may stand for a header (RFC 7541), between two looks at the clock."""
+
+TURN_S: Final = 0.001
+
 
 class WebConnection:
     """A stream, and the requests that come on it."""
 
     def __init__(
-        self, site: Site, app: AsgiApp, config: Config, worker: WorkerContext, stream: Any, remote: str
+        self,
+        site: Site,
+        app: AsgiApp,
+        config: Config,
+        worker: WorkerContext,
+        turn: trio.Lock,
+        stream: Any,
+        remote: str,
     ) -> None:
+        """`turn` is one for all connections."""
         self._site = site
         self._app = app
         self._config = config
         self._worker = worker
+        self._turn = turn
         self._stream = stream
         self._remote = remote
         self._tls = isinstance(stream, trio.SSLStream)
@@ -116,6 +134,23 @@ class WebConnection:
         self._lost = isinstance(self._protocol, Http2)  # in HTTP/1.1 its answer may still be waited for
 
     async def _handle(self, data: bytes) -> None:
+        """Let hypercorn read it, and begin with what is asked for; after a millisecond it is others' turn."""
+        began, at = await self._have_a_turn(), 0
+        while True:
+            size = READ_AT_ONCE_BYTES if isinstance(self._protocol, Http2) else len(data)
+            await self._handle_now(data[at : at + size])
+            at += size
+            if at >= len(data) or self._reading.cancel_called:
+                return
+            if perf_counter() - began > TURN_S:
+                began = await self._have_a_turn()
+
+    async def _have_a_turn(self) -> float:
+        """Returns when it began."""
+        async with self._turn:  # a turn of the event loop, also where nobody waits
+            return perf_counter()
+
+    async def _handle_now(self, data: bytes) -> None:
         try:
             await self._protocol.handle(RawData(data))
         except H2ProtocolAssumedError as assumed:
@@ -127,7 +162,7 @@ class WebConnection:
         else:
             return
         if left:
-            await self._protocol.handle(RawData(left))
+            await self._handle(left)
 
     # -- what goes --------------------------------------------------------------------------------
 

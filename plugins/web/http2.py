@@ -38,6 +38,7 @@ class Http2(H2Protocol):  # type: ignore[misc]
         super().__init__(*args)
         settings = {**self.connection.local_settings, SettingCodes.ENABLE_CONNECT_PROTOCOL: 0}
         self.connection.local_settings = Settings(client=False, initial_values=settings)
+        self.connection.decoder.max_header_list_size = settings[SettingCodes.MAX_HEADER_LIST_SIZE]
         self._wait_s = wait_s
         self._slow = slow
         self._full = full

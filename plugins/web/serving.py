@@ -69,6 +69,7 @@ class WebServer:
         self._site = site
         self._app = app
         self._worker = WorkerContext(None)
+        self._turn = trio.Lock()
         self._config = Config()
         self._config.errorlog = None
         self._config.include_server_header = False
@@ -80,7 +81,9 @@ class WebServer:
 
     async def serve(self, stream: trio.abc.Stream, remote: str) -> None:
         """Carry one connection to its end. Errors of the client end here."""
-        connection = WebConnection(self._site, self._app, self._config, self._worker, stream, remote)
+        connection = WebConnection(
+            self._site, self._app, self._config, self._worker, self._turn, stream, remote
+        )
         self._open.add(connection)
         try:
             if self._worker.terminated.is_set():

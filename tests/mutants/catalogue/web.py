@@ -4,6 +4,7 @@ from tests.mutants.mutation import Mutation
 
 CONNECTION = "tests/plugins/web/connections/test_connection.py::"
 FRAMES = "tests/plugins/web/connections/test_frames.py::"
+TURNS = "tests/plugins/web/connections/test_turns.py::"
 
 MUTATIONS = [
     Mutation(
@@ -139,5 +140,26 @@ MUTATIONS = [
         old="        if not self._whole:  # nor ever will be\n",
         new="        if False:\n",
         tests=(FRAMES + "TestBodiesThatNobodyReceivesYet",),
+    ),
+    Mutation(
+        name="all that a connection of HTTP/2 has sent is read at once",
+        file="plugins/web/connection.py",
+        old="            if perf_counter() - began > TURN_S:\n",
+        new="            if False:\n",
+        tests=(TURNS + "test_heads_that_are_hard_to_read_are_read_a_few_in_a_turn",),
+    ),
+    Mutation(
+        name="of all connections of HTTP/2 a part is read in each turn of the event loop",
+        file="plugins/web/connection.py",
+        old="        async with self._turn:  # a turn of the event loop, also where nobody waits\n",
+        new="        async with trio.Lock():\n",
+        tests=(TURNS + "test_heads_that_are_hard_to_read_are_read_a_few_in_a_turn",),
+    ),
+    Mutation(
+        name="a head over HTTP/2 may be larger than was told",
+        file="plugins/web/http2.py",
+        old="decoder.max_header_list_size = settings[SettingCodes.MAX_HEADER_LIST_SIZE]",
+        new="decoder.max_header_list_size = 65_536",
+        tests=(FRAMES + "TestFrames",),
     ),
 ]

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import h2.errors
 import h2.events
+import h2.settings
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -12,6 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from daemon.settings import Limits
 from plugins.web.connection import REQUESTS_MAX, UNDER_WAY_MAX
 from plugins.web.http2 import UNTAKEN_BYTES_MAX
+from plugins.web.serving import HEAD_BYTES_MAX
 from tests.support.http2 import Http2Client
 from tests.support.site import BrokerSite
 from tests.support.web_connection import ADA, FORM, SEND_S, ConnectPage, ServedConnection
@@ -125,6 +127,18 @@ class TestFrames:
         self, client: Http2Client, connected: ServedConnection, autojump_clock: MockClock
     ) -> None:
         await client.begin("GÉT", "/health/live")
+        await connected.ended.wait()
+
+    async def test_a_head_that_is_larger_than_was_told(
+        self, client: Http2Client, connected: ServedConnection, autojump_clock: MockClock
+    ) -> None:
+        await client.flush()
+        told = (await client.until(h2.events.RemoteSettingsChanged)).changed_settings
+        assert told[h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE].new_value == HEAD_BYTES_MAX
+        most = await client.begin("GET", "/health/live", ("more", "x" * (HEAD_BYTES_MAX - 1_000)))
+        assert await client.status(most) == 200
+        await client.begin("GET", "/health/live", ("more", "x" * HEAD_BYTES_MAX))
+        await client.until(h2.events.ConnectionTerminated)
         await connected.ended.wait()
 
     async def test_frames_that_are_none(
