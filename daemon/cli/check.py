@@ -30,10 +30,10 @@ from daemon.cli.options import (
 )
 from daemon.configuration.discovery import installed_plugins
 from daemon.control.client import Question
-from daemon.control.operators import AskOverview, AskTopic
+from daemon.control.operators import AskOverview, AskSubscribed, AskTopic
 from daemon.operating.federation import LinkStatus
 from daemon.operating.overview import Overview
-from daemon.operating.topics import TopicStatus
+from daemon.operating.topics import SubscriptionStatus, TopicStatus
 from daemon.settings import Settings
 from daemon.site.examination import examine
 from daemon.terminal.failure import Failure, forbidden
@@ -165,14 +165,15 @@ def topic(
     found = _asked_topic(state, check_topic(name), timeout)
     held = 0 if found is None else found.summary.held
     oldest_s = None if found is None else found.summary.oldest_s
-    attached = sum(len(each.sessions) for each in found.subscriptions) if found is not None else 0
     problems: list[tuple[Level, str]] = []
-    if subscribed and not attached:
-        problems.append(("CRITICAL", f"nobody consumes from {name}"))
     if found is None:
+        subscriptions = _asked_subscribed(state, name, max(ends_at - time.monotonic(), 0.1))
         dead = _dead_letters(state, name, max(ends_at - time.monotonic(), 0.1))
     else:
-        dead = found.summary.dead_letters
+        subscriptions, dead = found.subscriptions, found.summary.dead_letters
+    attached = sum(len(each.sessions) for each in subscriptions)
+    if subscribed and not attached:
+        problems.append(("CRITICAL", f"nobody consumes from {name}"))
     if dead:
         problems.append(("WARNING", f"{counted(dead, 'dead letter')} of {name}"))
     values = [
@@ -189,6 +190,11 @@ def topic(
 def _asked_topic(state: Path, name: str, timeout: float) -> TopicStatus | None:
     answer = line(state, AskTopic(topic=name), timeout)
     return decoded(answer, TopicStatus | None)  # type: ignore[arg-type] # a union
+
+
+def _asked_subscribed(state: Path, name: str, timeout: float) -> tuple[SubscriptionStatus, ...]:
+    """Who gets by patterns what comes to a topic that the site has forgotten."""
+    return decoded(line(state, AskSubscribed(topic=name), timeout), tuple[SubscriptionStatus, ...])
 
 
 def _dead_letters(state: Path, name: str, timeout: float) -> int:

@@ -54,6 +54,12 @@ class AskTopic(OperatorQuestion, frozen=True, kw_only=True, tag="topic"):
     topic: str
 
 
+class AskSubscribed(OperatorQuestion, frozen=True, kw_only=True, tag="subscribed"):
+    """`Operations.subscribed`."""
+
+    topic: str
+
+
 class AskSubscription(OperatorQuestion, frozen=True, kw_only=True, tag="subscription"):
     """`Operations.subscription`."""
 
@@ -155,6 +161,7 @@ AnyOperatorQuestion = (
     AskOverview
     | AskTopics
     | AskTopic
+    | AskSubscribed
     | AskSubscription
     | AskSessions
     | AskAccounts
@@ -189,6 +196,8 @@ async def answer(operations: Operations, question: AnyOperatorQuestion) -> Any:
             return await operations.topics(search, order=order, offset=offset, count=count)
         case AskTopic(topic=topic):
             return await operations.topic(topic)
+        case AskSubscribed(topic=topic):
+            return await operations.subscribed(topic)
         case AskSubscription(wanted=wanted, account=account, channel=channel, name=name):
             return await operations.subscription(wanted, account, channel, name)
         case AskSessions():

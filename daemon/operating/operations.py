@@ -49,6 +49,12 @@ class Operations(Protocol):
     async def topic(self, name: str) -> TopicStatus | None:
         """A topic, a system topic too; None where nothing is known of it."""
 
+    async def subscribed(self, topic: str) -> list[SubscriptionStatus]:
+        """Who gets what comes to a topic, also to one of which nothing is known.
+
+        Raises Refusal (bad-topic).
+        """
+
     async def subscription(
         self, wanted: str, account: str, channel: str, name: str = ""
     ) -> SubscriptionStatus | None:

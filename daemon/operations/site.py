@@ -179,6 +179,10 @@ class SiteOperations:
         """See `daemon.operating.operations.Operations`."""
         return await self._topics.one(name, *self._bounds(), _id)
 
+    async def subscribed(self, topic: str) -> list[SubscriptionStatus]:
+        """See `daemon.operating.operations.Operations`."""
+        return await self._topics.subscribed(check_topic(topic), self._broker.server_name, _id)
+
     async def subscription(
         self, wanted: str, account: str, channel: str, name: str = ""
     ) -> SubscriptionStatus | None:

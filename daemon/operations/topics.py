@@ -216,6 +216,17 @@ class TopicQueries:
             ),
         )
 
+    async def subscribed(
+        self, name: str, server: str, session_id: Callable[[Any], int]
+    ) -> list[SubscriptionStatus]:
+        """Who gets what comes to a topic; by patterns also to one of which nothing is known."""
+        found = self._view.subscribed(self._view.found_topic(name) or Topic(name, server))
+        in_queues = await sums_in_steps([each.queue.count_in_steps() for each in found])
+        return [
+            self._subscription(each, in_queue, session_id)
+            for each, in_queue in zip(found, in_queues, strict=True)
+        ]
+
     async def subscription(
         self, wanted: str, owner: str, name: str, session_id: Callable[[Any], int]
     ) -> SubscriptionStatus | None:

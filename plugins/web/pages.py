@@ -144,7 +144,16 @@ class Pages:
         may_publish &= user.may_change
         topic = await self.site.operations.topic(name)
         if topic is None:
-            return self.show(request, "unknown.html", name, name=name, may_publish=may_publish)
+            subscriptions = await self.site.operations.subscribed(name)
+            return self.show(
+                request,
+                "unknown.html",
+                name,
+                name=name,
+                subscriptions=subscriptions[:SUBSCRIPTIONS_ON_A_PAGE],
+                unshown=max(len(subscriptions) - SUBSCRIPTIONS_ON_A_PAGE, 0),
+                may_publish=may_publish,
+            )
         return self.show(
             request,
             "topic.html",

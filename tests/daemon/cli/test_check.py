@@ -110,6 +110,16 @@ async def test_a_topic_is_judged_by_depth_age_and_who_consumes(site: SiteProcess
         assert (await checked(site, "topic", "worc"))[1] == "nothing is known of worc"
 
 
+async def test_who_consumes_by_a_pattern_and_keeps_up_consumes(site: SiteProcess) -> None:
+    """Of the topic itself nothing is known then."""
+    async with daemon(site.config), site.eve() as eve:
+        await eve.subscribe("work.#")
+        assert (await checked(site, "topic", "work.hard", "--subscribed"))[0] == OK
+        measured = (await site.asked("check", "topic", "work.hard"))["measured"]
+        assert {each["label"]: each["value"] for each in measured}["sessions"] == 1
+        assert (await checked(site, "topic", "play", "--subscribed"))[0] == CRITICAL
+
+
 async def test_certificates_are_judged_by_the_days_that_are_left(site: SiteProcess, tmp_path: Path) -> None:
     began = datetime.now(UTC) - timedelta(days=1)
     authority = Authority.create(tmp_path / "ca", "it's = ours | yours\n", 3650, began)

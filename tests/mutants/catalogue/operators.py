@@ -9,6 +9,13 @@ RELOADED = "tests/daemon/site/test_reload.py::"
 
 MUTATIONS = [
     Mutation(
+        name="nobody consumes from a topic that is empty, where it is consumed from by a pattern",
+        file="daemon/cli/check.py",
+        old="subscriptions = _asked_subscribed(state, name, max(ends_at - time.monotonic(), 0.1))",
+        new="subscriptions = ()",
+        tests=(CHECK + "test_who_consumes_by_a_pattern_and_keeps_up_consumes",),
+    ),
+    Mutation(
         name="a change that a site of another version was told of is not said to be made",
         file="daemon/cli/telling.py",
         old="raise Failure(text, failure.exit_code) from None",

@@ -76,6 +76,16 @@ class TestTopics:
         assert 'action="/topic/publish"' in page
         assert (await ada.get("/topic?name=no%20topic")).status == 400
 
+    async def test_of_such_a_topic_who_subscribes_to_a_pattern_is_shown(
+        self, site: BrokerSite, ada: WebBrowser
+    ) -> None:
+        assert "nobody subscribes, and" in (await ada.get("/topic?name=jobs.new")).text
+        await client(site, "bob").subscribe("jobs.#")
+        page = (await ada.get("/topic?name=jobs.new")).text
+        assert "nobody subscribes but by patterns, and" in page
+        assert "bob/desk" in page
+        assert "jobs.#" in page
+
     async def test_a_message_is_published_looked_at_and_removed(
         self, site: BrokerSite, ada: WebBrowser
     ) -> None:
