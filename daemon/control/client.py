@@ -112,6 +112,8 @@ def ask_all(state_directory: Path, question: AnyQuestion, patience_s: float = PA
             stream.sendall(msgspec.json.encode(question) + b"\n")
             with stream.makefile("rb") as lines:
                 while line := lines.readline(ANSWER_BYTES_MAX):
+                    if not line.endswith(b"\n"):
+                        raise NotRunningError(f"the daemon in {state_directory} ended before its answer did")
                     answered = True
                     yield line
     except PermissionError:

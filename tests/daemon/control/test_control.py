@@ -148,6 +148,23 @@ def test_without_a_daemon_it_is_said_that_none_answers(tmp_path: Path) -> None:
         ask(tmp_path / "missing", Question(ask="peers"))
 
 
+async def test_a_daemon_that_ends_in_the_middle_of_a_line_has_not_answered(
+    tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    async def end_in_the_middle() -> None:
+        connection, _ = await listening.accept()
+        async with trio.SocketStream(connection) as stream:
+            await stream.receive_some()
+            await stream.send_all(b'[{"peer": "beta.ex')
+
+    with trio.socket.socket(socket.AF_UNIX) as listening:
+        await listening.bind(str(tmp_path / SOCKET))
+        listening.listen()
+        nursery.start_soon(end_in_the_middle)
+        with pytest.raises(NotRunningError, match="ended before its answer did"):
+            await asked(tmp_path, Question(ask="peers"))
+
+
 async def test_nobody_else_may_ask_and_the_socket_goes_with_the_daemon(tmp_path: Path) -> None:
     async with control(tmp_path, echo):
         assert stat.S_IMODE((tmp_path / SOCKET).stat().st_mode) == 0o600

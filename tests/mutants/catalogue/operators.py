@@ -9,6 +9,16 @@ RELOADED = "tests/daemon/site/test_reload.py::"
 
 MUTATIONS = [
     Mutation(
+        name="a part of an answer is taken for the whole where the site ends in the middle of it",
+        file="daemon/control/client.py",
+        old='if not line.endswith(b"\\n"):',
+        new="if False:",
+        tests=(
+            "tests/daemon/control/test_control.py::"
+            "test_a_daemon_that_ends_in_the_middle_of_a_line_has_not_answered",
+        ),
+    ),
+    Mutation(
         name="nobody consumes from a topic that is empty, where it is consumed from by a pattern",
         file="daemon/cli/check.py",
         old="subscriptions = _asked_subscribed(state, name, max(ends_at - time.monotonic(), 0.1))",
