@@ -105,18 +105,32 @@ class Exposition:
 
     async def _topics(self, there_are: int) -> list[TopicSummary]:
         """All topics, or those that matter most: for a minute the same, since to find them takes a while."""
-        operations = self._site.operations
         if there_are <= self._topics_max:
-            return list((await operations.topics(count=self._topics_max)).topics)
+            return list((await self._first("name", self._topics_max)).values())
         if trio.current_time() >= self._busiest_until:
-            found: dict[str, None] = {}
+            found: dict[str, TopicSummary] = {}
             for order in BUSIEST:
-                page = await operations.topics(order=order, count=self._topics_max // len(BUSIEST))
-                found.update(dict.fromkeys(topic.name for topic in page.topics))
-            self._busiest = list(found)
+                found |= await self._first(order, math.ceil(self._topics_max / len(BUSIEST)))
+            self._busiest = list(found)[: self._topics_max]
             self._busiest_until = trio.current_time() + BUSIEST_S
-        there = [await operations.topic(name) for name in self._busiest]
-        return [topic.summary for topic in there if topic is not None]
+        told: list[TopicSummary] = []
+        for name in self._busiest:
+            topic = await self._site.operations.topic(name)
+            await trio.lowlevel.checkpoint()
+            told += [topic.summary] if topic is not None else []
+        return told
+
+    async def _first(self, order: TopicOrder, count: int) -> dict[str, TopicSummary]:
+        """So many of all in this order, by name: in as many pages as that takes, each topic once."""
+        found: dict[str, TopicSummary] = {}
+        offset = 0
+        while offset < count:
+            page = await self._site.operations.topics(order=order, offset=offset, count=count - offset)
+            if not page.topics:
+                break
+            found |= {topic.name: topic for topic in page.topics}
+            offset += len(page.topics)
+        return found
 
 
 def _encoder(accept: str) -> tuple[Callable[[Any], bytes], str]:

@@ -14,6 +14,7 @@ import trio
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from daemon.frontend import Identity
+from daemon.operating.topics import TOPICS_MAX
 from plugins.web.app import make_app
 from plugins.web.serving import serve
 from plugins.web.settings import WebSettings
@@ -114,6 +115,25 @@ async def test_of_many_topics_those_that_matter_are_told(site: BrokerSite, brows
     assert len(told) <= 4
     assert {("large",), ("larger",)} <= told.keys()
     assert (await values(browser, "smqpd_topics"))[()] == 22
+
+
+@pytest.mark.parametrize(("topics_max", "told"), [(0, set()), (1, {("jobs",)})])
+async def test_of_two_topics_no_more_are_told_than_may_be(
+    site: Any, topics_max: int, told: set[tuple[str]]
+) -> None:
+    browser = WebBrowser(make_app(site, WebSettings(metrics_login=False, metrics_topics_max=topics_max)))
+    await publish(site, "jobs", "jobs", "news")
+    assert (await values(browser, "smqpd_topic_held")).keys() == told
+
+
+async def test_more_topics_are_told_than_one_page_has(site: Any) -> None:
+    topics_max = 2 * TOPICS_MAX + 4
+    browser = WebBrowser(make_app(site, WebSettings(metrics_login=False, metrics_topics_max=topics_max)))
+    topics = [f"topic{number:04}" for number in range(topics_max)]
+    await publish(site, *topics, guarantee=False)
+    assert await values(browser, "smqpd_topic_held") == {(topic,): 1 for topic in topics}
+    await publish(site, "one.more", guarantee=False)
+    assert len(await values(browser, "smqpd_topic_held")) > TOPICS_MAX
 
 
 async def test_names_cannot_forge_lines(site: BrokerSite, browser: WebBrowser) -> None:
