@@ -55,6 +55,7 @@ class Actions:
         try:
             cookie = await pages.logins.log_in(request, account, fields.get("password", ""))
         except Refusal as refusal:
+            pages.site.metrics.tell_refused(refusal)
             return pages.show(
                 request, "login.html", "Log in", status=403, next=there, account=account, error=refusal.text
             )

@@ -12,6 +12,7 @@ from daemon.frontend import Identity
 from daemon.settings import Limits
 from plugins.web.app import make_app
 from plugins.web.settings import WebSettings
+from routing.errors import Refusal
 from routing.message import Message, Section
 from tests.support.site import PASSWORD, BrokerSite
 from tests.support.web import WebBrowser, hidden_fields
@@ -283,10 +284,12 @@ class TestGuessing:
         assert unknown.text.replace("nobody", "ada") == wrong.text
 
     async def test_who_may_not_look_is_told_so_only_with_the_right_password(
-        self, browser: WebBrowser, autojump_clock: MockClock
+        self, site: BrokerSite, browser: WebBrowser, autojump_clock: MockClock
     ) -> None:
+        """And it is counted as refused, which a wrong password is among logins."""
         assert "may neither look" in (await browser.log_in("eve", PASSWORD)).text
         assert "may neither look" not in (await browser.log_in("eve", "x")).text
+        assert site.metrics.refused == {Refusal.FORBIDDEN: 1}
 
 
 class TestPaths:
