@@ -107,7 +107,8 @@ class WebConnection:
         if not self._requests:
             self._reading.cancel()
 
-    def _speak(self, version: Any, **more: Any) -> Any:
+    def _speak(self, version: Any) -> Any:
+        more: dict[str, Any] = {"have_a_turn": self._have_a_turn}
         if version is Http2:
             more = {
                 "wait_s": lambda: self._site.limits.send_timeout_s,

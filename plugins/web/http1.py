@@ -1,5 +1,6 @@
 """HTTP/1.1 as hypercorn speaks it, without what nobody here needs of it."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hypercorn.events import Closed
@@ -7,7 +8,18 @@ from hypercorn.protocol.h11 import H11Protocol
 
 
 class Http1(H11Protocol):  # type: ignore[misc]
-    """One connection. Who asks for a WebSocket is refused, whatever comes after that."""
+    """One connection. Who asks for a WebSocket is refused, whatever comes after that.
+
+    Of requests that come at once, the next one is read when it is the connection's turn again.
+    """
+
+    def __init__(self, *args: Any, have_a_turn: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(*args)
+        self._have_a_turn = have_a_turn
+
+    async def _maybe_recycle(self) -> None:
+        await self._have_a_turn()
+        await super()._maybe_recycle()
 
     async def _create_stream(self, request: Any) -> None:
         if (b"upgrade", b"websocket") in ((name, value.strip().lower()) for name, value in request.headers):

@@ -169,4 +169,11 @@ MUTATIONS = [
         new="            break\n",
         tests=("tests/plugins/web/test_metrics.py::test_more_topics_are_told_than_one_page_has",),
     ),
+    Mutation(
+        name="requests of HTTP/1.1 that come one behind the other are read at once with those of others",
+        file="plugins/web/http1.py",
+        old="        await self._have_a_turn()\n",
+        new="        pass\n",
+        tests=(TURNS + "test_so_are_those_of_http_1_that_come_one_behind_the_other",),
+    ),
 ]

@@ -43,6 +43,11 @@ def server(site: Any, app: TurnsCounted) -> WebServer:
     return WebServer(site, app)
 
 
+async def begun(app: TurnsCounted, requests: int) -> None:
+    while app.began.total() < requests:
+        await trio.lowlevel.checkpoint()
+
+
 async def test_heads_that_are_hard_to_read_are_read_a_few_in_a_turn(
     app: TurnsCounted, connect: ConnectPage, nursery: trio.Nursery
 ) -> None:
@@ -59,6 +64,15 @@ async def test_heads_that_are_hard_to_read_are_read_a_few_in_a_turn(
             client.connection.send_headers(stream, [*head, *[("a", "")] * 900], end_stream=True)
     for client in clients:
         await client.flush()
-    while app.began.total() < CONNECTIONS * REQUESTS:
-        await trio.lowlevel.checkpoint()
+    await begun(app, CONNECTIONS * REQUESTS)
+    assert max(app.began.values()) <= 5
+
+
+async def test_so_are_those_of_http_1_that_come_one_behind_the_other(
+    app: TurnsCounted, connect: ConnectPage, nursery: trio.Nursery
+) -> None:
+    nursery.start_soon(app.count)
+    for _ in range(10 * CONNECTIONS):
+        await connect().ours.send_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * REQUESTS)
+    await begun(app, 10 * CONNECTIONS * REQUESTS)
     assert max(app.began.values()) <= 5
