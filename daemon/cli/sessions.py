@@ -54,7 +54,7 @@ def sessions(
             str(session.id),
             session.protocol,
             printable(f"{session.account}:{session.channel}"),
-            session.remote,
+            printable(session.remote),
             duration_shown(max(now - session.opened_at, 0.0)),
             count_shown(session.subscriptions),
             count_shown(session.in_flight),

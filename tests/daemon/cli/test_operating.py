@@ -8,12 +8,19 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import trio
 
 from daemon.cli import dead
+from daemon.control import operators
+from daemon.control.operators import AnyOperatorQuestion
+from daemon.control.socket import Tell, serve_control
+from daemon.frontend import Identity
+from daemon.operations.site import SiteOperations
 from daemon.system.version import VERSION
 from daemon.terminal.failure import FAILED, UNREACHABLE, USAGE
 from plugins.smqp.connection import ConnectionLost
 from routing.options import SubscribeOptions
+from tests.support.broker import virtual_site
 from tests.support.process import daemon
 from tests.support.running import SiteProcess, message
 
@@ -212,6 +219,23 @@ async def test_an_operator_sees_who_is_logged_in_and_ends_a_session(site: SitePr
                 await anext(eve)
         code, _, why = await site.command("session", "close", "99")
         assert (code, why) == (FAILED, "there is no session 99; see `smqpd sessions`")
+
+
+async def test_nothing_in_the_name_of_a_client_acts_on_the_terminal(
+    tmp_path: Path, site: SiteProcess
+) -> None:
+    """Such as the resource of a JID, which XMPP servers vouch for."""
+    async with virtual_site(tmp_path) as running, trio.open_nursery() as nursery:
+        broker, remote = running.broker, "ada@xmpp.example/\x9b2J\u202e"
+        session = broker.open_session(Identity("ada"), "desk", protocol="xmpp", remote=remote)
+
+        async def answer(question: AnyOperatorQuestion, tell: Tell) -> None:
+            await tell(await operators.answer(SiteOperations(broker), question))
+
+        await nursery.start(serve_control, site.config.parent / "state", answer, broker.mishaps.note)
+        assert "ada@xmpp.example/\\x9b2J\\u202e" in await site.printed("sessions")
+        session.close()
+        nursery.cancel_scope.cancel()
 
 
 async def test_status_and_top_tell_how_the_site_does(site: SiteProcess) -> None:
