@@ -120,7 +120,7 @@ class Http2(H2Protocol):  # type: ignore[misc]
 
     def _allow(self, stream_id: int | None, size: int) -> None:
         if size:
-            with suppress(ProtocolError):  # it has been closed
+            with suppress(ProtocolError, KeyError):  # it has been closed
                 self.connection.increment_flow_control_window(size, stream_id)
 
     def _taken(self, stream_id: int, size: int, is_whole: bool) -> None:

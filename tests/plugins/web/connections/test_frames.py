@@ -70,6 +70,17 @@ class TestFrames:
         await client.stream.send_all(late)
         assert await client.status(await client.begin("GET", "/health/live")) == 200
 
+    async def test_a_body_that_is_cancelled_as_another_request_begins(
+        self, client: Http2Client, autojump_clock: MockClock
+    ) -> None:
+        stream = await client.begin("POST", "/api/topic/messages?name=jobs", ADA, ends=False)
+        assert await client.status(await client.begin("GET", "/api/overview", ADA)) == 200
+        await wait_all_tasks_blocked()
+        client.connection.send_data(stream, b"x" * 100)
+        client.connection.reset_stream(stream)
+        assert await client.status(await client.begin("GET", "/health/live")) == 200
+        await wait_all_tasks_blocked()
+
     async def test_a_connect_as_to_a_proxy(self, client: Http2Client, autojump_clock: MockClock) -> None:
         client.connection.send_headers(1, [(":method", "CONNECT"), (":authority", "localhost:1")])
         await client.flush()
