@@ -22,11 +22,12 @@ from tests.support.web_connection import ADA, FORM, SEND_S, ConnectPage, ServedC
 class TestFrames:
     """Such as clients may send, or should not: the rest of the connection goes on, or it is closed."""
 
-    @pytest.fixture(autouse=True)
-    async def nothing_of_ours_has_failed(
-        self, site: BrokerSite, caplog: pytest.LogCaptureFixture
-    ) -> AsyncIterator[None]:
-        yield
+    @pytest.fixture
+    async def client(
+        self, client: Http2Client, site: BrokerSite, caplog: pytest.LogCaptureFixture
+    ) -> AsyncIterator[Http2Client]:
+        """After which nothing of ours has failed. (Nobody runs an async fixture that no test asks for.)"""
+        yield client
         assert site.broker.mishaps.count == 0
         assert "Traceback" not in caplog.text
 
