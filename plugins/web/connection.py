@@ -42,6 +42,12 @@ REQUESTS_MAX: Final = 50
 UNDER_WAY_MAX: Final = 2 * REQUESTS_MAX
 """With those whose streams are closed, by an answer or as the client has cancelled them; more are refused."""
 
+HEADS_BYTES_MAX: Final = 262_144
+"""Of the requests that are under way on one connection of HTTP/2; while there is more, others are refused."""
+
+HEADER_BYTES: Final = 32
+"""Of a header, besides its name and value: as HPACK counts it."""
+
 RECEIVE_BYTES: Final = 65_536
 
 READ_AT_ONCE_BYTES: Final = 512
@@ -113,12 +119,17 @@ class WebConnection:
             more = {
                 "wait_s": lambda: self._site.limits.send_timeout_s,
                 "slow": self._lose_slow,
-                "full": lambda: len(self._requests) >= UNDER_WAY_MAX,
+                "full": self._is_full,
             }
         state = ConnectionState({})
         return version(
             self._app, self._config, self._worker, self, state, self._tls, None, None, self._send, **more
         )
+
+    def _is_full(self) -> bool:
+        if len(self._requests) >= UNDER_WAY_MAX:
+            return True
+        return sum(incoming.head_bytes for incoming in self._requests) >= HEADS_BYTES_MAX
 
     # -- what comes -------------------------------------------------------------------------------
 
@@ -208,7 +219,8 @@ class WebConnection:
 
     async def spawn_app(self, app: AsgiApp, config: Config, scope: Any, send: Any) -> Any:
         """Begin with a request; what is returned is called with each part of it that comes."""
-        incoming = Incoming(scope["state"].pop("taken", None))
+        head_bytes = sum(HEADER_BYTES + len(name) + len(value) for name, value in scope["headers"])
+        incoming = Incoming(scope["state"].pop("taken", None), head_bytes)
         self._requests.add(incoming)
         self._begun = False
         self._reading.deadline = math.inf
@@ -246,13 +258,18 @@ class WebConnection:
 
 
 class Incoming:
-    """What comes of one request, and that its client has gone."""
+    """What comes of one request, and that its client has gone.
 
-    def __init__(self, taken: Callable[[int, bool], None] | None) -> None:
+    Attributes:
+        head_bytes: of its head, which is kept until it is answered.
+    """
+
+    def __init__(self, taken: Callable[[int, bool], None] | None, head_bytes: int) -> None:
         """`taken` is told how many bytes are kept no more, and whether they were the last, or more may come.
 
         Without one, more is read only once all has been received.
         """
+        self.head_bytes = head_bytes
         self._taken = taken
         self._body = bytearray()
         self._whole = False

@@ -107,6 +107,13 @@ MUTATIONS = [
         tests=(FRAMES + "TestRequestsThatAreCancelledAtOnce",),
     ),
     Mutation(
+        name="requests under way over HTTP/2 have heads of any size",
+        file="plugins/web/connection.py",
+        old="sum(incoming.head_bytes for incoming in self._requests) >= HEADS_BYTES_MAX",
+        new="False",
+        tests=(FRAMES + "TestRequestsThatAreCancelledAtOnce",),
+    ),
+    Mutation(
         name="who has too many requests under way does not know whether one was carried out",
         file="plugins/web/http2.py",
         old="reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)",
