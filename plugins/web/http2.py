@@ -14,6 +14,8 @@ from hypercorn.events import Closed
 from hypercorn.protocol.events import Body, EndBody
 from hypercorn.protocol.h2 import H2Protocol
 
+from plugins.web.heads import FramesBounded, UpdatesBounded
+
 UNTAKEN_BYTES_MAX: Final = 262_144
 """Of bodies on one connection that no application has received yet: with more, its client may send one window
 more, 65,535 bytes, until some are received or thrown away."""
@@ -38,7 +40,9 @@ class Http2(H2Protocol):  # type: ignore[misc]
         super().__init__(*args)
         settings = {**self.connection.local_settings, SettingCodes.ENABLE_CONNECT_PROTOCOL: 0}
         self.connection.local_settings = Settings(client=False, initial_values=settings)
-        self.connection.decoder.max_header_list_size = settings[SettingCodes.MAX_HEADER_LIST_SIZE]
+        head_bytes_max = settings[SettingCodes.MAX_HEADER_LIST_SIZE]
+        self.connection.incoming_buffer = FramesBounded(head_bytes_max)
+        self.connection.decoder = UpdatesBounded(head_bytes_max)
         self._wait_s = wait_s
         self._slow = slow
         self._full = full

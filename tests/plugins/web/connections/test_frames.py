@@ -8,6 +8,7 @@ import h2.events
 import h2.settings
 import pytest
 import trio
+from hyperframe.frame import ContinuationFrame, DataFrame, Frame, HeadersFrame
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from daemon.settings import Limits
@@ -151,6 +152,44 @@ class TestFrames:
         assert await client.status(most) == 200
         await client.begin("GET", "/health/live", ("more", "x" * HEAD_BYTES_MAX))
         await client.until(h2.events.ConnectionTerminated)
+        await connected.ended.wait()
+
+    async def test_a_table_that_changes_its_size_more_often_than_it_may(
+        self, client: Http2Client, connected: ServedConnection, autojump_clock: MockClock
+    ) -> None:
+        """Each time it takes a byte of a head, and work that counts for no header."""
+        for size in (0, 1_000):
+            client.connection.encoder.header_table_size = size
+        assert await client.status(await client.begin("GET", "/health/live")) == 200
+        for size in (2_000, 0, 1_000):
+            client.connection.encoder.header_table_size = size
+        await client.begin("GET", "/health/live")
+        await client.until(h2.events.ConnectionTerminated)
+        await connected.ended.wait()
+
+    @pytest.mark.parametrize(
+        ("frames", "error"),
+        [
+            (
+                (HeadersFrame(1, b"x" * 16_384), *(ContinuationFrame(1, b"x" * 8_192) for _ in range(3))),
+                h2.errors.ErrorCodes.ENHANCE_YOUR_CALM,
+            ),
+            ((DataFrame(1, b"x" * 100_000),), h2.errors.ErrorCodes.FRAME_SIZE_ERROR),
+        ],
+        ids=["a head", "a frame"],
+    )
+    async def test_what_is_too_large_though_its_end_has_not_come(
+        self,
+        client: Http2Client,
+        connected: ServedConnection,
+        frames: tuple[Frame, ...],
+        error: h2.errors.ErrorCodes,
+        autojump_clock: MockClock,
+    ) -> None:
+        await client.flush()
+        await client.until(h2.events.RemoteSettingsChanged)
+        await client.stream.send_all(b"".join(frame.serialize() for frame in frames)[:50_000])
+        assert (await client.until(h2.events.ConnectionTerminated)).error_code == error
         await connected.ended.wait()
 
     async def test_frames_that_are_none(
