@@ -45,9 +45,6 @@ UNDER_WAY_MAX: Final = 2 * REQUESTS_MAX
 HEADS_BYTES_MAX: Final = 262_144
 """Of the requests that are under way on one connection of HTTP/2; while there is more, others are refused."""
 
-HEADER_BYTES: Final = 32
-"""Of a header, besides its name and value: as HPACK counts it."""
-
 RECEIVE_BYTES: Final = 65_536
 
 READ_AT_ONCE_BYTES: Final = 512
@@ -219,12 +216,12 @@ class WebConnection:
 
     async def spawn_app(self, app: AsgiApp, config: Config, scope: Any, send: Any) -> Any:
         """Begin with a request; what is returned is called with each part of it that comes."""
-        head_bytes = sum(HEADER_BYTES + len(name) + len(value) for name, value in scope["headers"])
-        incoming = Incoming(scope["state"].pop("taken", None), head_bytes)
+        state = scope["state"]
+        incoming = Incoming(state.pop("taken", None), state.pop("head_bytes", 0))
         self._requests.add(incoming)
         self._begun = False
         self._reading.deadline = math.inf
-        scope["state"]["remote"] = self._remote
+        state["remote"] = self._remote
         self._tasks.start_soon(self._answer, app, scope, incoming, send)
         return incoming.put
 
@@ -261,7 +258,7 @@ class Incoming:
     """What comes of one request, and that its client has gone.
 
     Attributes:
-        head_bytes: of its head, which is kept until it is answered.
+        head_bytes: of its head, which is kept until it is answered; 0 where no other may come before that.
     """
 
     def __init__(self, taken: Callable[[int, bool], None] | None, head_bytes: int) -> None:

@@ -21,6 +21,10 @@ UNTAKEN_BYTES_MAX: Final = 262_144
 more, 65,535 bytes, until some are received or thrown away."""
 
 
+HEADER_BYTES: Final = 32
+"""Of a header, besides its name and value: as HPACK counts it."""
+
+
 class Http2(H2Protocol):  # type: ignore[misc]
     """One connection.
 
@@ -147,6 +151,7 @@ class Http2(H2Protocol):  # type: ignore[misc]
             self._refuse(request.stream_id, b"400")
         else:
             self.connection_state["taken"] = partial(self._taken, request.stream_id)
+            self.connection_state["head_bytes"] = _kept_bytes(request.headers, head[b":path"])
             await super()._create_stream(request)
             return
         await self._flush()
@@ -157,3 +162,8 @@ class Http2(H2Protocol):  # type: ignore[misc]
                 self.connection.reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)
             else:
                 self.connection.send_headers(stream_id, [(b":status", status)], end_stream=True)
+
+
+def _kept_bytes(headers: list[tuple[bytes, bytes]], path: bytes) -> int:
+    """Of the head of a request while that is under way: its path is kept in parts, and as text."""
+    return sum(HEADER_BYTES + len(name) + len(value) for name, value in headers) + 2 * len(path)

@@ -211,4 +211,11 @@ MUTATIONS = [
         new="        if False:\n",
         tests=(FRAMES + "TestFrames",),
     ),
+    Mutation(
+        name="a head counts without its path",
+        file="plugins/web/http2.py",
+        old='_kept_bytes(request.headers, head[b":path"])',
+        new='_kept_bytes([each for each in request.headers if each[0][:1] != b":"], b"")',
+        tests=(FRAMES + "TestRequestsThatAreCancelledAtOnce",),
+    ),
 ]

@@ -233,15 +233,18 @@ class TestRequestsThatAreCancelledAtOnce:
         await wait_all_tasks_blocked()
         assert trio.lowlevel.current_statistics().tasks_living <= before + 2 * UNDER_WAY_MAX
 
+    @pytest.mark.parametrize(
+        ("query", "more"), [("", "x" * 30_000), ("?" + "x" * 30_000, "")], ids=["header", "path"]
+    )
     async def test_nor_are_their_heads_many_bytes(
-        self, client: Http2Client, autojump_clock: MockClock
+        self, client: Http2Client, query: str, more: str, autojump_clock: MockClock
     ) -> None:
-        guess = ("authorization", f"Basic {b64encode(b'ada:guess').decode()}")
-        large = ("more", "x" * 30_000)
-        *first, last = [await client.begin("GET", "/api/overview", guess, large) for _ in range(10)]
+        guess, large = ("authorization", f"Basic {b64encode(b'ada:guess').decode()}"), ("more", more)
+        path = f"/api/overview{query}"
+        first, second, *_, last = [await client.begin("GET", path, guess, large) for _ in range(10)]
         refused = await client.until(h2.events.StreamReset, last)
         assert refused.error_code == h2.errors.ErrorCodes.REFUSED_STREAM
-        for stream in first:
+        for stream in (first, second):
             assert await client.status(stream) == 401
         assert await client.status(await client.begin("GET", "/health/live", large)) == 200
 
