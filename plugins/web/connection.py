@@ -47,9 +47,6 @@ HEADS_BYTES_MAX: Final = 262_144
 
 RECEIVE_BYTES: Final = 65_536
 
-READ_AT_ONCE_BYTES: Final = 512
-"""Of HTTP/2, where each byte may stand for a header (RFC 7541), between two looks at the clock."""
-
 TURN_S: Final = 0.001
 
 
@@ -146,7 +143,7 @@ class WebConnection:
         """Let hypercorn read it, and begin with what is asked for; after a millisecond it is others' turn."""
         began, at = await self._have_a_turn(), 0
         while True:
-            size = READ_AT_ONCE_BYTES if isinstance(self._protocol, Http2) else len(data)
+            size = self._protocol.at_once_bytes
             await self._handle_now(data[at : at + size])
             at += size
             if at >= len(data) or self._reading.cancel_called:

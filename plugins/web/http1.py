@@ -1,10 +1,13 @@
 """HTTP/1.1 as hypercorn speaks it, without what nobody here needs of it."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
+from h11._readers import ContentLengthReader
 from hypercorn.events import Closed
 from hypercorn.protocol.h11 import H11Protocol
+
+AT_ONCE_BYTES: Final = 512
 
 
 class Http1(H11Protocol):  # type: ignore[misc]
@@ -16,6 +19,13 @@ class Http1(H11Protocol):  # type: ignore[misc]
     def __init__(self, *args: Any, have_a_turn: Callable[[], Awaitable[object]]) -> None:
         super().__init__(*args)
         self._have_a_turn = have_a_turn
+
+    @property
+    def at_once_bytes(self) -> int:
+        """Read between two looks at the clock: six may be a chunk, but a body of known length is no work."""
+        reader = self.connection._reader
+        left = reader._remaining if isinstance(reader, ContentLengthReader) else 0
+        return max(AT_ONCE_BYTES, left)
 
     async def _maybe_recycle(self) -> None:
         await self._have_a_turn()

@@ -33,6 +33,9 @@ class Http2(H2Protocol):  # type: ignore[misc]
     be it for a proxy or for a WebSocket (RFC 8441), is refused.
     """
 
+    at_once_bytes: Final = 512
+    """To be read between two looks at the clock: each may stand for a header (RFC 7541)."""
+
     def __init__(
         self, *args: Any, wait_s: Callable[[], float], slow: Callable[[], None], full: Callable[[], bool]
     ) -> None:

@@ -218,4 +218,11 @@ MUTATIONS = [
         new='_kept_bytes([each for each in request.headers if each[0][:1] != b":"], b"")',
         tests=(FRAMES + "TestRequestsThatAreCancelledAtOnce",),
     ),
+    Mutation(
+        name="a body of HTTP/1.1 in small chunks is read at once",
+        file="plugins/web/http1.py",
+        old="        return max(AT_ONCE_BYTES, left)\n",
+        new="        return 65_536\n",
+        tests=(TURNS + "TestABodyInSmallChunks",),
+    ),
 ]

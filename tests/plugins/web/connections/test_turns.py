@@ -76,3 +76,32 @@ async def test_so_are_those_of_http_1_that_come_one_behind_the_other(
         await connect().ours.send_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * REQUESTS)
     await begun(app, 10 * CONNECTIONS * REQUESTS)
     assert max(app.began.values()) <= 5
+
+
+class TestABodyInSmallChunks:
+    """Of HTTP/1.1, 50 ms of work; its request is answered before it has come, so that nobody receives it."""
+
+    @pytest.fixture
+    def app(self) -> "AnswerAtOnce":
+        return AnswerAtOnce()
+
+    async def test_it_is_read_in_many_turns(
+        self, app: "AnswerAtOnce", connect: ConnectPage, nursery: trio.Nursery
+    ) -> None:
+        nursery.start_soon(app.count)
+        client = connect().ours
+        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        await client.send_all(head + b"1\r\nx\r\n" * 10_000)
+        await client.send_eof()
+        await begun(app, 2)
+        assert max(app.began) - min(app.began) > 12
+
+
+class AnswerAtOnce(TurnsCounted):
+    """Has begun once more when the client has gone."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.began[self.turn] += 1
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await receive()
+        self.began[self.turn] += 1
