@@ -77,6 +77,7 @@ class WebConnection:
         self._lost = False
         self._requests = set[Incoming]()
         self._begun = True
+        self._handling = False  # what has come, which may be a request
         self._protocol: Any = None
         self._tasks: trio.Nursery
 
@@ -104,7 +105,7 @@ class WebConnection:
 
     def rest(self) -> None:
         """Have it end, now or with the last of the requests that are under way."""
-        if not self._requests:
+        if not self._requests and not self._handling:
             self._reading.cancel()
 
     def _speak(self, version: Any) -> Any:
@@ -136,7 +137,11 @@ class WebConnection:
             if more and not self._begun and not self._requests and isinstance(self._protocol, Http1):
                 self._begun = True
                 self._reading.deadline = trio.current_time() + self._site.limits.login_timeout_s
+            self._handling = True
             await self._handle(bytes(data))
+            self._handling = False
+            if self._site.draining.is_set():
+                self.rest()
         self._lost = isinstance(self._protocol, Http2)  # in HTTP/1.1 its answer may still be waited for
 
     async def _handle(self, data: bytes) -> None:
@@ -236,7 +241,7 @@ class WebConnection:
             if not self._requests:
                 self._reading.deadline = trio.current_time() + KEEP_ALIVE_S
                 if self._site.draining.is_set():
-                    self._reading.cancel()
+                    self.rest()
 
     # -- its end, as a `HalfCloseable` ------------------------------------------------------------
 

@@ -165,6 +165,20 @@ class TestDraining:
         await client.until(h2.events.ConnectionTerminated)
         await connected.ended.wait()
 
+    async def test_requests_that_wait_for_their_turn(
+        self, site: BrokerSite, connect: ConnectPage, nursery: trio.Nursery, autojump_clock: MockClock
+    ) -> None:
+        connections = [connect() for _ in range(10)]
+        await wait_all_tasks_blocked()
+        for each in connections:
+            nursery.start_soon(each.ours.send_all, b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        for _ in range(5):
+            await trio.lowlevel.checkpoint()
+        site.draining.set()
+        for each in connections:
+            assert (await each.ours.receive_some()).startswith(b"HTTP/1.1 200 ")
+            await each.ended.wait()
+
     async def test_events_of_two(
         self, site: BrokerSite, client: Http2Client, connected: ServedConnection, autojump_clock: MockClock
     ) -> None:
