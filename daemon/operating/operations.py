@@ -1,5 +1,6 @@
 """All that an operator can ask of a site, and do to it."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -10,7 +11,7 @@ from daemon.operating.journeys import Journey
 from daemon.operating.messages import BrowsedMessage, DeadLetter, Replayed
 from daemon.operating.overview import Overview
 from daemon.operating.sessions import SessionStatus
-from daemon.operating.topics import SubscriptionStatus, TopicOrder, TopicPage, TopicStatus
+from daemon.operating.topics import SubscriptionStatus, TopicOrder, TopicPage, TopicStatus, TopicSummary
 from routing.message import DeliveryMode
 from routing.rights import Right
 
@@ -45,6 +46,9 @@ class Operations(Protocol):
 
         `count` of them, at most `TOPICS_MAX`, after the first `offset`. System topics are not among them.
         """
+
+    async def first_topics(self, order: TopicOrder, count: int) -> Sequence[TopicSummary]:
+        """So many topics, the first in an order, of one look at all; without system topics."""
 
     async def topic(self, name: str) -> TopicStatus | None:
         """A topic, a system topic too; None where nothing is known of it."""

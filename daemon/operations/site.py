@@ -1,7 +1,7 @@
 """One running site, as its operators see it."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +23,7 @@ from daemon.operating.messages import BrowsedMessage, DeadLetter, Replayed
 from daemon.operating.operations import Actor
 from daemon.operating.overview import Overview, Warned
 from daemon.operating.sessions import SessionStatus
-from daemon.operating.topics import SubscriptionStatus, TopicOrder, TopicPage, TopicStatus
+from daemon.operating.topics import SubscriptionStatus, TopicOrder, TopicPage, TopicStatus, TopicSummary
 from daemon.operations.accounts import AccountActions, KeepLogin, TakeOn
 from daemon.operations.acting import TopicActions
 from daemon.operations.census import Census, Counted
@@ -174,6 +174,10 @@ class SiteOperations:
     ) -> TopicPage:
         """See `daemon.operating.operations.Operations`."""
         return await self._topics.page(search, order, offset, count)
+
+    async def first_topics(self, order: TopicOrder, count: int) -> Sequence[TopicSummary]:
+        """See `daemon.operating.operations.Operations`."""
+        return await self._topics.first(order, count)
 
     async def topic(self, name: str) -> TopicStatus | None:
         """See `daemon.operating.operations.Operations`."""

@@ -96,15 +96,26 @@ class TopicQueries:
 
     async def page(self, search: str, order: TopicOrder, offset: int, count: int) -> TopicPage:
         """See `daemon.operating.operations.Operations.topics`."""
+        found, summaries = await self._summaries(search, order, offset, max(min(count, TOPICS_MAX), 0))
+        return TopicPage(topics=tuple(summaries), matching=found.matching, total=found.total)
+
+    async def first(self, order: TopicOrder, count: int) -> list[TopicSummary]:
+        """See `daemon.operating.operations.Operations.first_topics`."""
+        _, summaries = await self._summaries("", order, 0, count)
+        return summaries
+
+    async def _summaries(
+        self, search: str, order: TopicOrder, offset: int, count: int
+    ) -> tuple[_Found, list[TopicSummary]]:
         async with self._finding:
             found = await self._found(search, order, offset + count)
-            topics = await found.page(offset, max(min(count, TOPICS_MAX), 0))
+            topics = await found.page(offset, count)
         now_ms = self._clock.wall_ms()
         summaries: list[TopicSummary] = []
         async for some in in_steps(topics):
             there = (topic for topic in some if self._view.found_topic(topic.name) is topic)
             summaries += (self._summary(topic, now_ms) for topic in there)
-        return TopicPage(topics=tuple(summaries), matching=found.matching, total=found.total)
+        return found, summaries
 
     async def _found(self, search: str, order: TopicOrder, wanted: int) -> _Found:
         """What is searched for, in order. Of many topics what was found a moment ago is good enough."""

@@ -121,16 +121,9 @@ class Exposition:
         return told
 
     async def _first(self, order: TopicOrder, count: int) -> dict[str, TopicSummary]:
-        """So many of all in this order, by name: in as many pages as that takes, each topic once."""
-        found: dict[str, TopicSummary] = {}
-        offset = 0
-        while offset < count:
-            page = await self._site.operations.topics(order=order, offset=offset, count=count - offset)
-            if not page.topics:
-                break
-            found |= {topic.name: topic for topic in page.topics}
-            offset += len(page.topics)
-        return found
+        """So many of all in this order, by name."""
+        topics = await self._site.operations.first_topics(order, count)
+        return {topic.name: topic for topic in topics}
 
 
 def _encoder(accept: str) -> tuple[Callable[[Any], bytes], str]:

@@ -171,9 +171,9 @@ MUTATIONS = [
     ),
     Mutation(
         name="metrics tell of no more topics than one page has",
-        file="plugins/web/metrics.py",
-        old="            offset += len(page.topics)\n",
-        new="            break\n",
+        file="daemon/operations/topics.py",
+        old='self._summaries("", order, 0, count)',
+        new='self._summaries("", order, 0, min(count, TOPICS_MAX))',
         tests=("tests/plugins/web/test_metrics.py::test_more_topics_are_told_than_one_page_has",),
     ),
     Mutation(

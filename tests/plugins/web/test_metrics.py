@@ -14,6 +14,7 @@ import trio
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from daemon.frontend import Identity
+from daemon.operating.operations import Actor
 from daemon.operating.topics import TOPICS_MAX
 from plugins.web.app import make_app
 from plugins.web.serving import serve
@@ -134,6 +135,20 @@ async def test_more_topics_are_told_than_one_page_has(site: Any) -> None:
     assert await values(browser, "smqpd_topic_held") == {(topic,): 1 for topic in topics}
     await publish(site, "one.more", guarantee=False)
     assert len(await values(browser, "smqpd_topic_held")) > TOPICS_MAX
+
+
+async def test_topics_that_are_forgotten_meanwhile_hide_no_others(site: Any, nursery: trio.Nursery) -> None:
+    topics = [f"topic{number:04}" for number in range(2 * TOPICS_MAX + 500)]
+    browser = WebBrowser(make_app(site, WebSettings(metrics_login=False, metrics_topics_max=len(topics))))
+    await publish(site, *topics, guarantee=False)
+    gone, there = topics[:400], topics[400:]
+
+    async def purge() -> None:
+        for topic in gone:
+            await site.operations.purge(topic, Actor(name="root", via="control"))
+
+    nursery.start_soon(purge)
+    assert {(topic,) for topic in there} <= (await values(browser, "smqpd_topic_held")).keys()
 
 
 async def test_names_cannot_forge_lines(site: BrokerSite, browser: WebBrowser) -> None:
