@@ -36,7 +36,7 @@ from daemon.operating.overview import Overview
 from daemon.operating.topics import SubscriptionStatus, TopicStatus
 from daemon.settings import Settings
 from daemon.site.examination import examine
-from daemon.terminal.failure import Failure, forbidden
+from daemon.terminal.failure import USAGE, Failure, forbidden
 from daemon.terminal.figures import bytes_shown, counted, duration_shown
 from daemon.terminal.output import JsonOption
 from routing.names import check_topic, dead_letter_topic
@@ -167,7 +167,7 @@ def topic(
     oldest_s = None if found is None else found.summary.oldest_s
     problems: list[tuple[Level, str]] = []
     if found is None:
-        subscriptions = _asked_subscribed(state, name, max(ends_at - time.monotonic(), 0.1))
+        subscriptions = _asked_subscribed(state, name, max(ends_at - time.monotonic(), 0.1), subscribed)
         dead = _dead_letters(state, name, max(ends_at - time.monotonic(), 0.1))
     else:
         subscriptions, dead = found.subscriptions, found.summary.dead_letters
@@ -192,9 +192,18 @@ def _asked_topic(state: Path, name: str, timeout: float) -> TopicStatus | None:
     return decoded(answer, TopicStatus | None)  # type: ignore[arg-type] # a union
 
 
-def _asked_subscribed(state: Path, name: str, timeout: float) -> tuple[SubscriptionStatus, ...]:
-    """Who gets by patterns what comes to a topic that the site has forgotten."""
-    return decoded(line(state, AskSubscribed(topic=name), timeout), tuple[SubscriptionStatus, ...])
+def _asked_subscribed(state: Path, name: str, timeout: float, needed: bool) -> tuple[SubscriptionStatus, ...]:
+    """Who gets by patterns what comes to a topic that the site has forgotten.
+
+    A daemon of the version before does not know the question: nobody then, unless that is `needed`.
+    """
+    try:
+        answer = line(state, AskSubscribed(topic=name), timeout)
+    except Failure as failure:
+        if needed or failure.exit_code != USAGE:
+            raise
+        return ()
+    return decoded(answer, tuple[SubscriptionStatus, ...])
 
 
 def _dead_letters(state: Path, name: str, timeout: float) -> int:

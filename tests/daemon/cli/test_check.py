@@ -15,6 +15,8 @@ from daemon.control.client import short_path
 from daemon.control.operators import AnyOperatorQuestion
 from daemon.control.socket import Tell, serve_control
 from daemon.operations.site import SiteOperations
+from daemon.system.mishaps import Mishaps
+from routing.errors import Refusal
 from tests.support.broker import virtual_site
 from tests.support.keys import write_keys, write_trust
 from tests.support.process import daemon
@@ -118,6 +120,20 @@ async def test_who_consumes_by_a_pattern_and_keeps_up_consumes(site: SiteProcess
         measured = (await site.asked("check", "topic", "work.hard"))["measured"]
         assert {each["label"]: each["value"] for each in measured}["sessions"] == 1
         assert (await checked(site, "topic", "play", "--subscribed"))[0] == CRITICAL
+
+
+async def test_a_site_of_the_version_before_does_not_know_who_consumes_by_a_pattern(
+    site: SiteProcess, nursery: trio.Nursery
+) -> None:
+    async def answer(question: AnyOperatorQuestion, tell: Tell) -> None:
+        if isinstance(question, operators.AskSubscribed):
+            raise Refusal(Refusal.BAD_COMMAND, "that is no question to this version")
+        await tell(None)
+
+    await nursery.start(serve_control, site.config.parent / "state", answer, Mishaps().note)
+    assert await checked(site, "topic", "work") == (OK, "nothing is known of work")
+    code, text = await checked(site, "topic", "work", "--subscribed")
+    assert (code, "no question to this version" in text) == (UNKNOWN, True)
 
 
 async def test_certificates_are_judged_by_the_days_that_are_left(site: SiteProcess, tmp_path: Path) -> None:
