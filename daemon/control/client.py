@@ -113,7 +113,9 @@ def ask_all(state_directory: Path, question: AnyQuestion, patience_s: float = PA
             with stream.makefile("rb") as lines:
                 while line := lines.readline(ANSWER_BYTES_MAX):
                     if not line.endswith(b"\n"):
-                        raise NotRunningError(f"the daemon in {state_directory} ended before its answer did")
+                        long = f"gives an answer of more than {ANSWER_BYTES_MAX:,} bytes in a line"
+                        why = long if len(line) == ANSWER_BYTES_MAX else "ended before its answer did"
+                        raise NotRunningError(f"the daemon in {state_directory} {why}")
                     answered = True
                     yield line
     except PermissionError:

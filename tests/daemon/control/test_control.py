@@ -14,6 +14,7 @@ import trio
 from trio.testing import MockClock
 
 from daemon.connections.listen import ListenError
+from daemon.control import client
 from daemon.control.client import QUESTION_BYTES_MAX, SOCKET, NotRunningError, Question, ask, ask_all
 from daemon.control.socket import Tell, serve_control
 from daemon.system.mishaps import Mishaps
@@ -162,6 +163,13 @@ async def test_a_daemon_that_ends_in_the_middle_of_a_line_has_not_answered(
         listening.listen()
         nursery.start_soon(end_in_the_middle)
         with pytest.raises(NotRunningError, match="ended before its answer did"):
+            await asked(tmp_path, Question(ask="peers"))
+
+
+async def test_a_line_that_is_too_long_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "ANSWER_BYTES_MAX", 10)
+    async with control(tmp_path, echo):
+        with pytest.raises(NotRunningError, match="of more than 10 bytes in a line"):
             await asked(tmp_path, Question(ask="peers"))
 
 
