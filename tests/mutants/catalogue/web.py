@@ -225,4 +225,11 @@ MUTATIONS = [
         new="        return 65_536\n",
         tests=(TURNS + "TestABodyInSmallChunks",),
     ),
+    Mutation(
+        name="a request that waits for its turn is dropped where the site drains",
+        file="plugins/web/connection.py",
+        old="        if not self._requests and not self._handling:\n",
+        new="        if not self._requests:\n",
+        tests=("tests/plugins/web/connections/test_connection.py::TestDraining",),
+    ),
 ]
