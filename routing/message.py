@@ -88,3 +88,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
             for name, value in section.headers:
                 total += len(name) + len(value) + HEADER_BYTES
         return total if total > FEW_HEADERS_BYTES else 0
+
+    @property
+    def memory_bytes(self) -> int:
+        """About the memory of bodies and headers."""
+        return self.size_bytes + self.header_bytes

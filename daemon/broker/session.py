@@ -175,7 +175,7 @@ class BrokerSession:
         )
         self.outbox.published += 1
         if message.guarantee:
-            broker.unfinished.store(self._unfinished, message.size_bytes + message.header_bytes)
+            broker.unfinished.store(self._unfinished, message.memory_bytes)
 
     def check_publish(self, topic: str) -> None:
         """See `daemon.frontend.Session`."""
@@ -299,8 +299,8 @@ class BrokerSession:
         with self._noting_refusals():
             transaction.carry_out(request)
         self.outbox.published += transaction.published
-        if published_bytes := transaction.published_bytes + transaction.header_bytes:
-            self._broker.unfinished.store(self._unfinished, published_bytes)
+        if transaction.memory_bytes:
+            self._broker.unfinished.store(self._unfinished, transaction.memory_bytes)
 
     def remove(self, topic: str, smuid: str, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""

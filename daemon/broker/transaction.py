@@ -31,7 +31,7 @@ class Transaction:
         self._removes = False
         self.published = 0
         """Messages that were added."""
-        self.header_bytes = 0
+        self.memory_bytes = 0
         """Of these: see `Message`."""
 
     def publish(self, topic: str, message: Message, head: bytes, delay_s: float) -> None:
@@ -40,7 +40,7 @@ class Transaction:
         See `Publishing.publish`; a delay begins when the block ends.
         """
         self.published += 1
-        self.header_bytes += message.header_bytes
+        self.memory_bytes += message.memory_bytes
         self._published.setdefault(topic, []).append(message.size_bytes)
         wants_receipt = message.receipt != "NONE"
         if "@" in topic or wants_receipt:  # what has neither is to no system topic; the rest is judged there

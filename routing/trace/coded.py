@@ -84,13 +84,17 @@ def _crossing(level: Column) -> Column:
 
     Negative where they also say that the message, of mode ONE, was at this server before.
     """
-    again = f.filter(
-        "hops", lambda name, at: (name == f.col("peer")) & (f.get("hops", at + 1) == f.col("server"))
-    )
-    arrived = f.when(level < 3, f.lit(1)).otherwise(f.size(again) + 1)
+    arrived = f.when(level < 3, f.lit(1)).otherwise(times_crossed("hops", "peer", "server") + 1)
     came_back = (f.col("mode") == "ONE") & f.array_contains("hops", f.col("server"))
     arrived = f.when(came_back, -arrived).otherwise(arrived)
     return f.when(f.col("event") == "forwarded", f.coalesce("crossing", f.lit(0))).otherwise(arrived)
+
+
+def times_crossed(hops: str, sender: str, receiver: str) -> Column:
+    """How often a message went over a link between the servers in these columns, as Hops in another tell."""
+    return f.size(
+        f.filter(hops, lambda name, at: (name == f.col(sender)) & (f.get(hops, at + 1) == f.col(receiver)))
+    )
 
 
 def crossing() -> Column:

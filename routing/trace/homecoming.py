@@ -6,10 +6,11 @@ the copy since. By which links, and at which crossing of them, it had left the H
 home: the records of those leavings do not end it, and any other that follows its last beginning does.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from routing.hop_words import BEGINS
+from routing.trace.coded import times_crossed
 from routing.trace.ends import came_home
 from routing.trace.session import broadcast, kept
 
@@ -28,27 +29,22 @@ def stays(copies: DataFrame, records: DataFrame) -> DataFrame | None:
         return None
     of_them = records.join(broadcast(doubted), ["smuid", "server"])
     begun = f.col("event").isin(*BEGINS) & (f.col("record") == f.col("begun_last_record"))
-    came = of_them.where(begun).groupBy("smuid", "server").agg(f.max("hops").alias("home"))
+    came = (
+        of_them.where(begun)
+        .groupBy("smuid", "server")
+        .agg(f.coalesce(f.max("hops"), f.array()).alias("home"))
+    )
     ends = of_them.where(f.col("final") & (f.col("record") > f.col("begun_last_record")))
     is_forward = f.col("event") == "forwarded"
+    times_left = times_crossed("home", "server", "peer")
     is_numbered = ~is_forward | (f.col("crossing") > 0)
     found = (
         ends.select("smuid", "server", "event", "peer", f.coalesce("crossing", f.lit(0)).alias("crossing"))
         .join(came, ["smuid", "server"])
         .groupBy("smuid", "server")
         .agg(
-            f.bool_and(is_forward & (f.col("crossing") <= _times_left())).alias("is_here"),
+            f.bool_and(is_forward & (f.col("crossing") <= times_left)).alias("is_here"),
             f.bool_and(is_numbered).alias("is_known"),
         )
     )
     return kept(found.where("is_known").select("smuid", "server", "is_here"))
-
-
-def _times_left() -> Column:
-    """How often `home`, the Hops with which the copy came home, say that it had left for `peer`."""
-    return f.size(
-        f.filter(
-            f.coalesce("home", f.array().cast("array<string>")),
-            lambda name, at: (name == f.col("server")) & (f.get("home", at + 1) == f.col("peer")),
-        )
-    )

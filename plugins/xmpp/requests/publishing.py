@@ -125,7 +125,7 @@ async def give(
     message = _signed(settle_mode(item.message, topic), client.jid, options)
     service.finishing.now()
     if message.guarantee:
-        client.session.check_room(message.size_bytes)
+        client.session.check_room(message.memory_bytes)
         if (replacing := _replacing(topic, options, [item])) is not None:
             done = partial(_published, service, node, replacing, done)
         if instead_of is None:
@@ -214,7 +214,7 @@ async def _publish_all(request: Request, node: str, items: list[Item], new: Node
     if made is not None:
         done = partial(_made, client.session, node, made, done)
     service.finishing.now()
-    client.session.check_room(sum(message.size_bytes for message in messages))
+    client.session.check_room(sum(message.memory_bytes for message in messages))
     client.request(_together, client.session, node, messages, made, done=done)
 
 

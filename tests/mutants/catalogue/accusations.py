@@ -165,7 +165,7 @@ MUTATIONS = [
     Mutation(
         name="a copy that is home again before its second leaving is answered has left",
         file="routing/trace/homecoming.py",
-        old='is_forward & (f.col("crossing") <= _times_left())',
+        old='is_forward & (f.col("crossing") <= times_left)',
         new="f.lit(False)",
         tests=(
             "tests/routing/trace/test_promises.py::"
@@ -175,8 +175,8 @@ MUTATIONS = [
     Mutation(
         name="a copy that left for a second site is here since the first answers later",
         file="routing/trace/homecoming.py",
-        old='(name == f.col("server")) & (f.get("home", at + 1) == f.col("peer"))',
-        new='name == f.col("server")',
+        old='times_crossed("home", "server", "peer")',
+        new='f.size("home")',
         tests=(
             "tests/routing/trace/test_promises.py::"
             "test_what_ended_at_home_has_ended_though_the_answer_to_its_leaving_comes_later",
