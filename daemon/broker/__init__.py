@@ -10,6 +10,7 @@
     recording        decisions to records of the hop log
     telling          decisions to what sessions are told; `ages`: when messages were stored
     session          one login: checks what is asked; `transaction` is several calls as one, `pace` how fast
+    session_view     what a session may see, and whether it may do what it asks for
     asking           requests of the site's own, or of its operator, answered like those of a session
     account_use      what each account may use, and uses
     outbox           what a front end has still to send, and back-pressure

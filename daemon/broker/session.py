@@ -1,78 +1,59 @@
-"""One login, as the broker keeps it: who it is, what it may do, and what it asks of the router.
+"""One login, as the broker keeps it: who it is, and what it asks of the router.
 
-What comes true of that, and what is delivered to it, is in its `Outbox`.
+What it may see and do is in `SessionView`; what comes true of its requests, and what is delivered to it, in
+its `Outbox`.
 """
 
 import logging
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import repeat
 from typing import Any, Protocol
 
 import msgspec
 
-from daemon.accounts.accounts import Accounts
 from daemon.broker.account_use import AccountUse
-from daemon.broker.listing import list_topics
 from daemon.broker.outbox import Outbox
 from daemon.broker.pace import SessionPace
 from daemon.broker.reading import Reading
+from daemon.broker.session_view import SessionView, ViewOwner
 from daemon.broker.store_room import StoreRoom
 from daemon.broker.transaction import Transaction
 from daemon.connections.unfinished import FREE_BYTES, Unfinished
 from daemon.frontend import (
     ANNOTATION_BYTES_MAX,
     Ending,
-    HeldEntry,
-    HeldPage,
     Limits,
     SessionEvent,
     SubscribeOptions,
     SubscriptionInfo,
-    TopicInfo,
 )
 from daemon.metrics import Metrics
 from daemon.system.clock import Clock
 from daemon.system.limited_log import LimitedLog
-from routing.door import Door
 from routing.errors import SUBSCRIPTIONS, HeaderRefusal, Refusal
 from routing.frames import check_message, encode_head
 from routing.headers import write_created
 from routing.message import DeliveryMode, Message
-from routing.names import check_topic, make_address, owner_of
+from routing.names import check_topic, make_address
 from routing.options import ReturnOutcome
-from routing.patterns import check_wanted, is_pattern, subscription_takes
-from routing.queue import Entry
-from routing.rights import RIGHTS, Right
+from routing.patterns import check_wanted, is_pattern
 from routing.subscription import Consumer
 
 
-class SessionOwner(Protocol):
-    """What a session needs of its broker; all but `browse` are synchronous."""
+class SessionOwner(ViewOwner, Protocol):
+    """What a session needs of its broker."""
 
-    server_name: str
-    accounts: Accounts
     account_use: AccountUse
     clock: Clock
-    door: Door
     metrics: Metrics
     reading: Reading
     room: StoreRoom
     unfinished: Unfinished
-    draining: bool
     changes: LimitedLog
 
     @property
     def limits(self) -> Limits:
         """The bounds of now, which a reload may change."""
-
-    @property
-    def overloaded(self) -> bool:
-        """Whether more waits for a store that fails than is to be kept in memory."""
-
-    async def browse(self, topic: str, after: int, count: int, *, backwards: bool = False) -> HeldPage:
-        """See `daemon.frontend.Session`."""
 
     def close_session(self, session: "BrokerSession", *, lost: bool, why: str = "") -> None:
         """End a session that its front end is done with; its client was `lost` or not. Twice changes nothing.
@@ -81,11 +62,10 @@ class SessionOwner(Protocol):
         """
 
 
-class BrokerSession:
+class BrokerSession(SessionView):
     """See `daemon.frontend.Session`.
 
     Attributes:
-        outbox: what its front end has still to send.
         consumer: the session, as the router knows it.
         published: messages that were taken.
     """
@@ -94,14 +74,12 @@ class BrokerSession:
         self, broker: SessionOwner, id: int, account: str, channel: str, protocol: str, remote: str
     ) -> None:
         """`id` is never that of another session of this run of the site."""
-        self.account = account
+        outbox = Outbox(id, account, channel, broker.door, broker.reading, broker.clock)
+        super().__init__(broker, account, protocol, outbox)
         self.channel = channel
-        self.protocol = protocol
         self.remote = remote
         self.system_topic = make_address(account, channel, broker.server_name)
         self._broker = broker
-        self._door = broker.door
-        self.outbox = Outbox(id, account, channel, broker.door, broker.reading, broker.clock)
         self.consumer = self.outbox.consumer
         self._transaction: Transaction | None = None
         self._unfinished = broker.unfinished.holder(account, remote)
@@ -352,50 +330,6 @@ class BrokerSession:
             return
         change(request)
 
-    # -- what there is ----------------------------------------------------------------------------
-
-    def allows(self, right: Right, topic: str) -> bool:
-        """See `daemon.frontend.Session`."""
-        return self._broker.accounts.rights.allows(self.account, right, topic)
-
-    def may_follow(self, pattern: str) -> bool:
-        """See `daemon.frontend.Session`."""
-        return bool(self._broker.accounts.subscribable(self.account, pattern))
-
-    async def topics(self, after: str = "", count: int = 100, pattern: str = "") -> list[TopicInfo]:
-        """See `daemon.frontend.Session`."""
-
-        def may_see(topic: str) -> bool:
-            return (not pattern or subscription_takes(pattern, topic)) and self._may_see(topic)
-
-        # most of many are passed over by how they begin, at a thirtieth of the cost
-        begins = pattern.partition("*")[0].partition("#")[0].rstrip(".")
-        return await list_topics(self._door.view, after, count, begins, may_see)
-
-    def _may_see(self, topic: str) -> bool:
-        return self.allows("subscribe", topic) or self.allows("administer", topic)
-
-    def topic(self, topic: str) -> TopicInfo | None:
-        """See `daemon.frontend.Session`."""
-        return self._door.view.topic(topic) if self._may_know(topic) else None
-
-    def annotation(self, topic: str) -> str | None:
-        """See `daemon.frontend.Session`."""
-        found = self._door.view.found_topic(topic)
-        if found is None or not found.annotations or not self._may_know(topic):
-            return None
-        return found.annotations.get(self.protocol)
-
-    def _may_know(self, topic: str) -> bool:
-        # asked with each message: no generator
-        allows = self._broker.accounts.rights.allows
-        return any(map(allows, repeat(self.account), RIGHTS, repeat(topic)))
-
-    def subscriptions(self, topic: str) -> list[SubscriptionInfo]:
-        """See `daemon.frontend.Session`."""
-        self._check("administer", topic)
-        return self._door.view.subscriptions(topic)
-
     def end_subscription(self, subscription: SubscriptionInfo, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
         topic, account, channel = subscription.topic, subscription.account, subscription.channel
@@ -405,44 +339,6 @@ class BrokerSession:
         subscriber = Consumer(self.consumer.handle, account, channel)
         self._door.unsubscribe(subscriber, topic, subscription.name, request)
         self._note(f"ended the subscription of {account}:{channel} to {topic}")
-
-    async def browse(
-        self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False
-    ) -> HeldPage:
-        """See `daemon.frontend.Session`."""
-        self._check("subscribe", topic)
-        return await self._broker.browse(topic, after, count, backwards=backwards)
-
-    def entries(
-        self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False
-    ) -> list[HeldEntry]:
-        """See `daemon.frontend.Session`."""
-        self._check("subscribe", topic)
-        view = self._door.view
-        if backwards:
-            return self._held_entries(view.browse_back(topic, after or sys.maxsize, count))
-        return self._held_entries(view.browse(topic, after, count))
-
-    def entries_among(self, topic: str, message_ids: Iterable[int]) -> list[HeldEntry]:
-        """See `daemon.frontend.Session`."""
-        self._check("subscribe", topic)
-        return self._held_entries(self._door.view.browse_among(topic, message_ids))
-
-    def _held_entries(self, shown: list[tuple[Entry, bool]]) -> list[HeldEntry]:
-        server = self._door.server
-        return [HeldEntry(entry.id, entry.smuid(server), locked) for entry, locked in shown]
-
-    def kept(self, topic: str, after: int = 0, count: int = 100, *, backwards: bool = False) -> list[int]:
-        """See `daemon.frontend.Session`."""
-        self._check("subscribe", topic)
-        view, before = self._door.view, after or sys.maxsize
-        every = view.kept_back(topic, before, count) if backwards else view.kept(topic, after, count)
-        return [entry.id for entry in every]
-
-    def kept_among(self, topic: str, message_ids: Iterable[int]) -> list[int]:
-        """See `daemon.frontend.Session`."""
-        self._check("subscribe", topic)
-        return self._door.view.kept_among(topic, message_ids)
 
     def purge(self, topic: str, request: Any = None) -> None:
         """See `daemon.frontend.Session`."""
@@ -461,23 +357,6 @@ class BrokerSession:
         who = f"{self.account}/{self.channel} ({self.protocol}, {self.remote})"
         fields = {"event": "change", **self.fields}
         self._broker.changes.log(logging.INFO, "%s: by %s", done, who, fields=fields)
-
-    def _check(self, right: Right, topic: str) -> None:
-        self._check_open()
-        if not self._broker.accounts.rights.allows(self.account, right, topic):
-            why = ""
-            if right == "publish" and owner_of(topic, self._broker.server_name) is not None:
-                why = ": no account that can log in would read it"
-            raise Refusal(Refusal.FORBIDDEN, f"{self.account} may not {right} {topic}{why}")
-
-    def _check_open(self) -> None:
-        if self.outbox.ended:
-            raise Refusal(Refusal.NOT_AVAILABLE, "the session has ended")
-        if self._broker.overloaded:
-            text = "the site cannot write to its disk, and too much waits for it"
-            raise Refusal(Refusal.STORE_FAILED, text)
-        if self._broker.draining:
-            raise Refusal(Refusal.NOT_AVAILABLE, "the site is stopping")
 
     # -- what comes true --------------------------------------------------------------------------
 

@@ -65,8 +65,8 @@ MUTATIONS = [
     ),
     Mutation(
         name="a session publishes what its account may not",
-        file="daemon/broker/session.py",
-        old="if not self._broker.accounts.rights.allows(self.account, right, topic):",
+        file="daemon/broker/session_view.py",
+        old="if not self._owner.accounts.rights.allows(self.account, right, topic):",
         new="if False:",
         tests=(
             "tests/daemon/broker/test_broker.py",

@@ -257,7 +257,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a collection lists nodes that the asker may not see",
-        file="daemon/broker/session.py",
+        file="daemon/broker/session_view.py",
         old="subscription_takes(pattern, topic)) and self._may_see(topic)",
         new="subscription_takes(pattern, topic))",
         tests=(f"{_XMPP}/test_collections.py::test_who_may_have_none_of_its_nodes_is_told_of_none",),
