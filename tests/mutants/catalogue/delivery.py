@@ -161,7 +161,7 @@ MUTATIONS = [
         old="ends_at = now + (",
         new="ends_at = 1e18 + (",
         tests=(
-            "tests/routing/test_router_returns.py::test_a_lock_that_times_out_passes_the_message_to_the_next",
+            "tests/routing/test_router_locks.py::test_a_lock_that_times_out_passes_the_message_to_the_next",
         ),
     ),
     Mutation(
@@ -169,7 +169,7 @@ MUTATIONS = [
         file="routing/acknowledging.py",
         old="                lock.received = True\n",
         new="                lock.received = False\n",
-        tests=("tests/routing/test_router_returns.py::test_what_was_received_does_not_time_out",),
+        tests=("tests/routing/test_router_locks.py::test_what_was_received_does_not_time_out",),
     ),
     Mutation(
         name="the count of deliveries is not raised",

@@ -313,7 +313,7 @@ MUTATIONS = [
         old="            subscription.locks_cross = True\n",
         new="            pass\n",
         tests=(
-            "tests/routing/test_router_returns.py::"
+            "tests/routing/test_router_locks.py::"
             "test_a_lock_that_is_stated_shorter_meanwhile_ends_before_those_that_began_earlier",
         ),
     ),
@@ -323,7 +323,7 @@ MUTATIONS = [
         old="        self.locks_cross = any(earlier > later for earlier, later in pairwise(others))\n",
         new="",
         tests=(
-            "tests/routing/test_router_returns.py::"
+            "tests/routing/test_router_locks.py::"
             "test_all_locks_are_looked_at_only_while_one_ends_before_others_that_began_earlier",
         ),
     ),
@@ -333,7 +333,7 @@ MUTATIONS = [
         old="        self.locks_cross = any(earlier > later for earlier, later in pairwise(others))\n",
         new="        self.locks_cross = False\n",
         tests=(
-            "tests/routing/test_router_returns.py::"
+            "tests/routing/test_router_locks.py::"
             "test_all_locks_are_looked_at_only_while_one_ends_before_others_that_began_earlier",
         ),
     ),

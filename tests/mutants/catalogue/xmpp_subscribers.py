@@ -159,14 +159,14 @@ MUTATIONS = [
         file="plugins/xmpp/known/access.py",
         old='            return "to be asked"',
         new='            return "admitted"',
-        tests=(f"{_XMPP}/test_access.py::test_an_owner_lets_somebody_subscribe",),
+        tests=(f"{_XMPP}/test_authorizing.py::test_an_owner_lets_somebody_subscribe",),
     ),
     Mutation(
         name="anybody takes back what another has asked an owner for",
         file="plugins/xmpp/requests/subscribing.py",
         old="authorizing.take_back(request, node, _of_asker(request))",
         new='authorizing.take_back(request, node, request.action.get("jid", ""))',
-        tests=(f"{_XMPP}/test_access.py::test_nobody_takes_back_what_another_has_asked_for",),
+        tests=(f"{_XMPP}/test_authorizing.py::test_nobody_takes_back_what_another_has_asked_for",),
     ),
     Mutation(
         name="who becomes an outcast while it is asked something subscribes",
@@ -182,7 +182,7 @@ MUTATIONS = [
         file="plugins/xmpp/requests/records.py",
         old="            put_back(session, node, before, after)\n            raise\n",
         new="            raise\n",
-        tests=(f"{_XMPP}/test_access.py::test_a_worker_that_finds_no_room_when_it_is_let_in_waits_on",),
+        tests=(f"{_XMPP}/test_authorizing.py::test_a_worker_that_finds_no_room_when_it_is_let_in_waits_on",),
     ),
     Mutation(
         name="who is let in by an owner that has too much to ask is no member, and waits on",
@@ -310,7 +310,7 @@ MUTATIONS = [
         file="plugins/xmpp/known/registry.py",
         old="        if not waiting:",
         new="        if True:",
-        tests=(f"{_XMPP}/test_access.py::test_one_resource_that_is_answered_leaves_the_other_waiting",),
+        tests=(f"{_XMPP}/test_authorizing.py::test_one_resource_that_is_answered_leaves_the_other_waiting",),
     ),
     Mutation(
         name="a JID has any number of subscriptions by ever new resources",
