@@ -20,14 +20,14 @@ MUTATIONS = [
         file="daemon/hops/writer.py",
         old="            await self._flushes.wait()",
         new="            break",
-        tests=("tests/daemon/control/test_enquiring.py::TestWhy",),
+        tests=("tests/daemon/control/test_why.py::TestWhy",),
     ),
     Mutation(
         name="a site whose log cannot be written tells its peers that it never had a message",
         file="daemon/control/enquiring.py",
         old="is_behind=not is_written)",
         new="is_behind=False)",
-        tests=("tests/daemon/control/test_enquiring.py::TestWhy",),
+        tests=("tests/daemon/control/test_why.py::TestWhy",),
     ),
     Mutation(
         name="a log that a full disk keeps from being written is all that there is to know",

@@ -187,7 +187,7 @@ MUTATIONS = [
         file="routing/link/sender.py",
         old="                return one.unit.attempt, one.sent_us\n",
         new="                return 0, 0\n",
-        tests=("tests/daemon/control/test_enquiring.py::TestWhy",),
+        tests=("tests/daemon/control/test_why.py::TestWhy",),
     ),
     Mutation(
         name="of a message that has come home it is not said who has still to answer for it",
@@ -212,7 +212,7 @@ MUTATIONS = [
         file="daemon/broker/federating.py",
         old="one.may_have or attempt > 0",
         new="attempt > 0",
-        tests=("tests/daemon/control/test_enquiring.py::TestWhy",),
+        tests=("tests/daemon/control/test_why.py::TestWhy",),
     ),
     Mutation(
         name="of what a peer was sent before the link was lost nothing is known once the link is back",
