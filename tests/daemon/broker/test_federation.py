@@ -3,6 +3,7 @@
 import math
 import sqlite3
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -187,7 +188,8 @@ async def test_depth_says_how_far_a_message_goes(tmp_path: Path) -> None:
         for site in (alpha, beta, gamma, delta):
             readers[site.name] = await site.client("reader")
             await readers[site.name].subscribe("weather")
-        await alpha.wanted("ALL", "weather")
+        for site, further in pairwise((alpha, beta, gamma, delta)):
+            await site.knows(further.name, "weather")
         publisher = await alpha.client("publisher")
         for depth in range(4):
             await publisher.publish("weather", f"depth {depth}", depth=depth)
