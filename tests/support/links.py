@@ -25,10 +25,11 @@ MESSAGE_BYTES_MAX = 1_000_000
 
 
 class LinkWire:
-    """A connection in memory that can be cut, or fall silent."""
+    """A connection in memory that can be cut, fall silent, or stall."""
 
     def __init__(self) -> None:
         self.silent = False
+        self.stalled = False
         self.broken = False
         self._halves = [trio.testing.memory_stream_one_way_pair() for _ in range(2)]
         for send, receive in self._halves:
@@ -49,9 +50,10 @@ class LinkWire:
         async def pump() -> None:
             if self.broken:
                 raise trio.BrokenResourceError
-            if self.silent:
+            if self.stalled:
                 await trio.sleep_forever()
-            trio.testing.memory_stream_pump(send, receive)
+            if not self.silent:
+                trio.testing.memory_stream_pump(send, receive)
 
         return pump
 
@@ -59,7 +61,7 @@ class LinkWire:
         self, send: trio.testing.MemorySendStream, receive: trio.testing.MemoryReceiveStream
     ) -> Callable[[], None]:
         def close() -> None:
-            if not self.silent:
+            if not (self.silent or self.stalled):
                 trio.testing.memory_stream_pump(send, receive)
 
         return close
@@ -98,9 +100,14 @@ class MemoryNetwork:
             wire.cut()
 
     def silence(self) -> None:
-        """Nothing passes on any connection any more, and nobody is told."""
+        """Nothing passes on any connection any more, and nobody is told: what is written is lost."""
         for wire in self.wires:
             wire.silent = True
+
+    def stall(self) -> None:
+        """No connection takes any more: who writes waits until the connection ends."""
+        for wire in self.wires:
+            wire.stalled = True
 
 
 class _MemoryTransport:

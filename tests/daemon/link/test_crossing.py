@@ -194,7 +194,7 @@ async def test_unguaranteed_copies_that_were_not_written_are_given_back_when_the
         assert alpha.send("beta", "joystick", guarantee=False) == 0
         await beta.broker.until(lambda: beta.broker.copies)
         await trio.sleep(1)  # until nothing else is on its way
-        network.silence()
+        network.stall()
         alpha.send("beta", "stuck", guarantee=False)
         await wait_all_tasks_blocked()
         alpha.send("beta", "dropped", guarantee=False)
