@@ -14,6 +14,8 @@ pytest.importorskip("xdist")
 
 from tests.support.sharing import NICER, Sharing
 
+NICEST = 19
+
 TESTS = [f"tests/test_x.py::test_{number}" for number in range(9)]
 SHARED = [f"tests/plugins/stomp/libraries/test_y.py::test_{number}" for number in range(5)]
 
@@ -154,15 +156,18 @@ def test_who_has_another_test_gives_way_once_to_the_process_that_has_most_to_do(
 import os
 from tests.support.sharing import GivingWay
 
-giving, before = GivingWay(), os.nice(0)
+giving = GivingWay()
+print(os.nice(0))
 for test in {tests}:
     giving.pytest_runtest_logstart(test)
-    print(os.nice(0) - before)
+    print(os.nice(0))
 """
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["0", str(NICER), str(NICER)]
+    before, *since = map(int, done.stdout.split())
+    nicer = min(before + NICER, NICEST)
+    assert since == [before, nicer, nicer]
 
 
 def test_what_gives_way_does_so_in_all_its_threads() -> None:
@@ -173,11 +178,12 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.support.sharing import GivingWay
 
 with ThreadPoolExecutor(1) as thread:
-    before = thread.submit(os.nice, 0).result()
+    print(thread.submit(os.nice, 0).result())
     GivingWay().pytest_runtest_logstart("tests/etc/test_x.py::test_1")
-    print(thread.submit(os.nice, 0).result() - before)
+    print(thread.submit(os.nice, 0).result())
 """
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert int(done.stdout) == NICER
+    before, since = map(int, done.stdout.split())
+    assert since == min(before + NICER, NICEST)
