@@ -5,22 +5,26 @@ oldest of all: what many topics keep is put in order first. A crash in between l
 all that is kept is due to every subscription that is not done with it.
 """
 
-from collections.abc import Callable, Container
+from bisect import bisect_right
+from collections.abc import Container, Iterator, Sequence
+from heapq import merge
+from itertools import islice
 from typing import Final
 
 from routing import copy_events
 from routing.decisions import MarkDone
 from routing.delivery import Deliveries
+from routing.patterns import is_in_any
 from routing.queue import GUARANTEED, STATED, Entry
 from routing.state import SiteState
 from routing.steps import Task
 from routing.subscription import Subscription, Topic
 
-OFFERED_MAX: Final = 2_000
+OFFERED_MAX: Final = 500
 """Messages that one step offers."""
 
-TOPICS_MAX: Final = 2_000
-"""Topics that one step looks into."""
+TOPICS_MAX: Final = 500
+"""Topics that one step looks into, or places in the tree of them."""
 
 
 class Joining(Task):
@@ -33,19 +37,23 @@ class Joining(Task):
         state: SiteState,
         deliveries: Deliveries,
         subscription: Subscription,
-        topics: list[Topic],
+        topics: Iterator[Topic | None],
         had: Container[int] = (),
     ) -> None:
-        """`topics`: what these keep is offered, but for what the subscription `had` in hand, by id."""
+        """`topics`: what these keep is offered, but for what the subscription `had` in hand, by id.
+
+        As they are found: None wherever one was looked for in vain.
+        """
         self._state = state
         self._deliveries = deliveries
         self._subscription = subscription
         self._last_id = state.last_id
         self._had = had
-        self._topics = list(topics) if subscription.accepts_all else []  # others join with the same
-        self._is_one_topic = len(topics) == 1
+        self._topics = topics
+        self._only: list[Sequence[str]] = []  # what each of these covers
         self._had_by_another: set[str] = set()  # topics
-        self._ids: list[int] = []  # the next one last, once all topics have been looked into
+        self._found: list[list[int]] = []  # the ids of what each step has found, in order
+        self._ids: Iterator[int] | None = None  # the next ones, once all topics have been looked into
         subscription.joining.append(self)
 
     @property
@@ -58,35 +66,39 @@ class Joining(Task):
         subscription = self._subscription
         if subscription.id not in self._state.subscriptions:
             return True
-        if self._topics and not self._look_into():
-            return False
-        for _ in range(min(len(self._ids), OFFERED_MAX)):
-            entry = self._state.entries.get(self._ids.pop())
-            if entry is None or entry.id in self._had:
+        if self._ids is None:
+            if not self._look_into():
+                return False
+            self._ids = merge(*self._found)
+        left = OFFERED_MAX
+        for id in islice(self._ids, OFFERED_MAX):
+            left -= 1
+            entry = self._state.entries.get(id)
+            if entry is None or id in self._had or not self._is_for_it(entry.topic):
                 continue
             if entry.flags & STATED and entry.deadline > now:
                 self._offer(entry, now)
-        if self._ids:
+        if not left:
             return False
         subscription.joining.remove(self)
         return True
 
     def _look_into(self) -> bool:
-        """Find what some of the topics keep; True once that is known of all, and in order."""
+        """Find what some of the topics keep; True once that is known of all."""
         subscription, matching = self._subscription, self._state.matching
-        for topic in self._topics[-TOPICS_MAX:]:
-            self._ids += topic.kept.ids()
+        found: list[int] = []
+        left = TOPICS_MAX
+        for topic in islice(self._topics, TOPICS_MAX):
+            left -= 1
+            if topic is None or not self._is_for_it(topic):
+                continue
+            found += topic.kept.ids()
             if matching.is_had_by_another(subscription, topic):
                 self._had_by_another.add(topic.name)
-        del self._topics[-TOPICS_MAX:]
-        if self._topics:
-            return False
-        if not self._is_one_topic:
-            self._ids.sort()
-        while self._ids and self._ids[-1] > self._last_id:
-            self._ids.pop()
-        self._ids.reverse()
-        return True
+        found.sort()
+        del found[bisect_right(found, self._last_id) :]
+        self._found.append(found)
+        return bool(left)
 
     def _offer(self, entry: Entry, now: float) -> None:
         subscription = self._subscription
@@ -100,13 +112,12 @@ class Joining(Task):
         except Exception as error:
             self._deliveries.setting_aside.failed(entry, "an offer to one who joins late", error, now)
 
-    def leave_out(self, is_forbidden: Callable[[Topic], bool]) -> None:
-        """Offer nothing more of some topics."""
-        entries, had_more = self._state.entries, bool(self._topics)
-        self._topics = [topic for topic in self._topics if not is_forbidden(topic)]
-        self._ids = [id for id in self._ids if id in entries and not is_forbidden(entries[id].topic)]
-        if had_more and not self._topics:
-            self._look_into()
+    def offer_only(self, *each_of: Sequence[str]) -> None:
+        """Offer from now on only what each of these covers: patterns, of one at least."""
+        self._only += each_of
+
+    def _is_for_it(self, topic: Topic) -> bool:
+        return all(is_in_any(patterns, topic.name) for patterns in self._only)
 
     def failed(self) -> None:
         """Let the subscription have what it was offered so far, and what comes."""

@@ -22,7 +22,7 @@ from typing import Final, Protocol
 from routing.groups import GroupedQueue
 from routing.message import DeliveryMode, Message
 from routing.names import parse_address
-from routing.patterns import PatternTree, TopicTree, is_pattern, topic_matches
+from routing.patterns import PatternTree, TopicTree, is_in_any, is_pattern
 from routing.queue import STATED, Entry
 from routing.subscription import NO_FOLLOWERS, Followers, Pattern, Subscription, Target, Topic
 from routing.traffic import Traffic
@@ -163,26 +163,14 @@ class Matching:
         """Whether the account of a subscription may subscribe to a topic."""
         return self._rights.may_subscribe(parse_address(subscription.owner).account, topic)
 
-    def ask_rights(self, patterns: Iterable[Pattern]) -> dict[Pattern, tuple[Sequence[str], list[Topic]]]:
+    def ask_rights(self, patterns: Iterable[Pattern]) -> dict[Pattern, Sequence[str]]:
         """Ask anew what accounts may have, of all `patterns` that there are.
 
-        Returns for those of which that has changed what they are to `allow` now, and the topics that may have
-        something for them only now.
+        Returns for those of which that has changed what they are to `allow` now.
         """
         self._changes += 1
-        changed = {}
-        for pattern in patterns:
-            pattern.shared = None
-            before = pattern.allowed
-            allowed = self._rights.subscribable(pattern.account, pattern.name)
-            if allowed != before:
-                gained = [
-                    topic
-                    for topic in self.waiting_for(pattern)
-                    if not any(topic_matches(each, topic.name) for each in before)
-                ]
-                changed[pattern] = allowed, gained
-        return changed
+        asked = ((each, self._rights.subscribable(each.account, each.name)) for each in patterns)
+        return {pattern: allowed for pattern, allowed in asked if allowed != pattern.allowed}
 
     def subscribed(self, target: Target) -> list[Subscription]:
         """The subscriptions to this very topic or pattern."""
@@ -298,13 +286,18 @@ class Matching:
         self.list_topic(entry.topic)
         entry.topic.kept.add(entry)
 
-    def kept_for(self, subscription: Subscription) -> list[Topic]:
-        """The topics that may keep something for one that comes late."""
+    def kept_for(self, subscription: Subscription) -> Iterator[Topic | None]:
+        """The topics that may keep something for one that comes late, as of `waiting_for`."""
         if not subscription.accepts_all:
-            return []
+            return iter(())
         if isinstance(subscription.target, Topic):
-            return [subscription.target]
-        return list(self.waiting_for(subscription.target))
+            return iter((subscription.target,))
+        return self.waiting_for(subscription.target)
+
+    def gained_by(self, subscription: Subscription, before: Sequence[str]) -> Iterator[Topic | None]:
+        """The same, but for the topics that one to a pattern had already while these were `allowed`."""
+        for topic in self.kept_for(subscription):
+            yield None if topic is None or is_in_any(before, topic.name) else topic
 
     def is_had_by_another(self, subscription: Subscription, topic: Topic) -> bool:
         """Whether another one of the same account, channel and name has what a topic keeps, or is to have it.
@@ -328,11 +321,16 @@ class Matching:
             topic.is_listed = True
             self._listed.add(topic.name)
 
-    def waiting_for(self, target: Target) -> Iterator[Topic]:
-        """The topics in which something may wait for those who subscribe to a pattern."""
+    def waiting_for(self, target: Target) -> Iterator[Topic | None]:
+        """Find the topics in which something may wait for those who subscribe to a pattern.
+
+        As `TopicTree.walk` does, with None for all others: topics, and rights, may change meanwhile.
+        """
         assert isinstance(target, Pattern)
-        for name in self._listed.under(target.name):
-            if self._rights.may_subscribe(target.account, name):
+        for name in self._listed.walk(target.name):
+            if name is None or not self._rights.may_subscribe(target.account, name):
+                yield None
+            else:
                 yield self.topics[name]
 
 

@@ -10,7 +10,7 @@ The trees cost as much as there is in common between what is looked for and what
 patterns begin otherwise than a topic, they are not looked at. Source: routing contract 1 and 5.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, Generic, TypeVar
 
@@ -64,6 +64,11 @@ def topic_matches(pattern: str, topic: str) -> bool:
     if len(levels) < len(wanted) or (len(levels) > len(wanted) and not rest):
         return False
     return all(want in ("*", level) for want, level in zip(wanted, levels, strict=False))
+
+
+def is_in_any(patterns: Sequence[str], topic: str) -> bool:
+    """Whether one of the patterns covers the topic."""
+    return any(topic_matches(each, topic) for each in patterns)
 
 
 def subscription_takes(pattern: str, topic: str) -> bool:
@@ -253,20 +258,29 @@ class TopicTree:
             del above.children[level]
 
     def under(self, pattern: str) -> Iterator[str]:
-        """The topics that a subscription to the pattern takes; nothing may be changed meanwhile."""
+        """The topics that a subscription to the pattern takes."""
+        return (topic for topic in self.walk(pattern) if topic is not None)
+
+    def walk(self, pattern: str) -> Iterator[str | None]:
+        """Find the same, with None wherever one was looked for in vain, so that each takes little time.
+
+        Topics may come and go meanwhile: of those that come, some are found.
+        """
         levels, rest = _levels(pattern)
-        root = self._root
-        stack = [(root, 0, False)]
+        names_dead = levels[:1] == [_DEAD]
+        stack = [(iter((self._root,)), 0)]
         while stack:
-            node, at, is_reserved = stack.pop()
-            if at == len(levels) and node.topic is not None:
-                yield node.topic
-            if is_reserved or (at == len(levels) and not rest):
+            nodes, at = stack[-1]
+            if (node := next(nodes, None)) is None:
+                stack.pop()
+                continue
+            yield node.topic if at == len(levels) else None
+            if at == len(levels) and not rest:
+                continue
+            if not names_dead and node is self._root.children.get(_DEAD):
                 continue
             if at < len(levels) and levels[at] != "*":
-                if (found := node.children.get(levels[at])) is not None:
-                    stack.append((found, at + 1, False))
-                continue
-            following = min(at + 1, len(levels))
-            for level, child in node.children.items():
-                stack.append((child, following, node is root and level == _DEAD))
+                children = [found] if (found := node.children.get(levels[at])) is not None else []
+            else:
+                children = list(node.children.values())
+            stack.append((reversed(children), min(at + 1, len(levels))))

@@ -1,6 +1,6 @@
 """Subscriptions come, change, are attached to a session, detached, and end."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -13,6 +13,7 @@ from routing.decisions import (
 )
 from routing.delivery import Deliveries
 from routing.errors import Refusal
+from routing.gathering import Gathering
 from routing.joining import Joining
 from routing.leaving import Leaving
 from routing.lifecycle import Lifecycle
@@ -22,7 +23,7 @@ from routing.options import SubscribeOptions
 from routing.queue import COUNTER_BITS, ONE, Entry
 from routing.state import SiteState
 from routing.steps import Steps
-from routing.subscription import Consumer, Lock, Member, Pattern, Subscription, Target, Topic
+from routing.subscription import Consumer, Lock, Member, Pattern, Subscription, Target
 
 NOTE_SHARE: Final = 1 / 30
 """Of the time after which an unused subscription ends: how old the stored time of use may be in a crash."""
@@ -73,6 +74,7 @@ class Subscribing:
             self._attach(subscription, consumer, options, now)
         else:
             held.set(options)
+        self._gather(subscription.target, now)
         state.out.append(AnswerRequest(consumer, request))
         if held is None:
             self._deliveries.locks.hand_again(subscription)
@@ -94,6 +96,11 @@ class Subscribing:
             subscription.attach(consumer)
         if not was_attached:
             self._target_changed(subscription.target)
+
+    def _gather(self, target: Target, now: float) -> None:
+        """Have it found what of mode ONE waits for those who consume from a pattern, unless it is known."""
+        if isinstance(target, Pattern) and target.shared is None and self._state.matching.is_attended(target):
+            self._steps.begin(Gathering(self._state, self._deliveries, target), now)
 
     def _begin(self, name: str, owner: str, options: SubscribeOptions, now: float) -> Subscription:
         state = self._state
@@ -176,29 +183,48 @@ class Subscribing:
                 except Exception as error:
                     state.mishap("a subscription that is forbidden", error)
         patterns = {each.target for each in state.subscriptions.values() if isinstance(each.target, Pattern)}
-        for pattern, (allowed, gained) in state.matching.ask_rights(patterns).items():
-            in_hand = {each: self._in_hand(each) for each in state.matching.subscribed(pattern)}
-            for subscription, entries in in_hand.items():
+        changed = state.matching.ask_rights(patterns)
+        for pattern in changed:
+            pattern.forget_shared()
+        before: dict[Pattern, Sequence[str]] = {}
+        in_hand: dict[Subscription, set[int]] = {}
+        for pattern, allowed in changed.items():
+            for subscription in state.matching.subscribed(pattern):
+                entries = self._in_hand(subscription)
+                in_hand[subscription] = {entry.id for entry in entries}
                 in_time = {entry.id for entry in entries if not subscription.joined_after(entry)}
                 for each in (subscription, *subscription.members):
                     each.in_time = in_time
+            before[pattern] = pattern.allowed
             pattern.allow(allowed, pattern.allowed_since, state.last_id)
+            # of all, before anything comes back, and is offered to whoever may have it
+            self._gather(pattern, now)
+        for pattern in changed:
             self._target_changed(pattern)
-            for subscription, entries in in_hand.items():
-                try:
-                    self._rights_changed(subscription, pattern, gained, {entry.id for entry in entries}, now)
-                except Exception as error:
-                    state.mishap("a subscription whose rights have changed", error)
+        for subscription, ids in in_hand.items():
+            try:
+                self._rights_changed(subscription, before, ids, now)
+            except Exception as error:
+                state.mishap("a subscription whose rights have changed", error)
 
     def _rights_changed(
-        self, subscription: Subscription, pattern: Pattern, gained: list[Topic], in_hand: set[int], now: float
+        self,
+        subscription: Subscription,
+        before: Mapping[Pattern, Sequence[str]],
+        in_hand: set[int],
+        now: float,
     ) -> None:
+        pattern = subscription.target
+        assert isinstance(pattern, Pattern)
         if not pattern.allowed:
             self.end(subscription, now, reason="forbidden")
             return
         if subscription.options.durable:
             self._state.out.append(StoreSubscription(subscription))
         self._give_up_forbidden(subscription, now)
+        for joining in subscription.joining:
+            joining.offer_only(before[pattern], pattern.allowed)
+        gained = self._state.matching.gained_by(subscription, before[pattern])
         joining = Joining(self._state, self._deliveries, subscription, gained, in_hand)
         self._steps.begin(joining, now)
         self._deliveries.pump_all(subscription, now)
@@ -221,8 +247,6 @@ class Subscribing:
 
         for each in subscription.holders:
             self._state.release_groups(each, is_released=lambda topic: not may_have(subscription, topic))
-        for joining in subscription.joining:
-            joining.leave_out(lambda topic: not may_have(subscription, topic.name))
         waiting = subscription.queue.take_out(is_forbidden)
         for entry in subscription.order.release_all() if subscription.order else ():
             if is_forbidden(entry):

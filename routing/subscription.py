@@ -226,6 +226,7 @@ class Subscription:
             consumer is not None
             and consumer.open
             and not self.joining
+            and not (self.target.is_gathering and self.accepts_one)
             and len(self.locks) + len(self.received) < self.options.credit
         )
 
@@ -307,12 +308,14 @@ class Target:
         taking_one, taking_all: how many of them take messages of that mode.
         attended: to how many of those that take mode ONE somebody is attached.
         shared: the messages of mode ONE that wait for a subscriber; of a pattern None while nobody needs it.
+        is_gathering: what is in `shared` is still looked for, of a pattern; who takes it gets nothing yet.
         takers: subscriptions that may be able to take a message of mode ONE, next first.
     """
 
     __slots__ = ("attended", "name", "subscriptions", "takers", "taking_all", "taking_one")
 
     shared: PriorityQueue | WaitingQueues[str] | None
+    is_gathering = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -357,15 +360,21 @@ class Pattern(Target):
         was_extended: the account came to have some of it later.
     """
 
-    __slots__ = ("_since", "account", "allowed", "shared", "was_extended")
+    __slots__ = ("_since", "account", "allowed", "is_gathering", "shared", "was_extended")
 
     def __init__(self, name: str, account: str, allowed: Sequence[str]) -> None:
         super().__init__(name)
         self.account = account
         self.allowed = allowed
         self.shared: WaitingQueues[str] | None = None
+        self.is_gathering = False
         self.was_extended = False
         self._since = _NO_GRANTS  # `allowed_since`, where it was
+
+    def forget_shared(self) -> None:
+        """Forget what waits in its topics, as nobody needs it."""
+        self.shared = None
+        self.is_gathering = False
 
     def since(self, topic: str) -> int:
         """The id after which the account may have messages of a topic; 0 for all."""

@@ -12,7 +12,7 @@ from collections import deque
 
 from routing.matching import Matching
 from routing.queue import Entry, GroupedEntry, PriorityQueue
-from routing.subscription import Pattern, Subscription, Target, Topic
+from routing.subscription import Pattern, Subscription, Topic
 from routing.waiting import WaitingQueues
 
 
@@ -46,7 +46,7 @@ class Takers:
             if self._matching.is_attended(pattern):
                 pattern.shared.note(topic.name, entry)
             else:
-                pattern.shared = None
+                pattern.forget_shared()
 
     def is_only_taker(self, topic: Topic, had: Subscription) -> bool:
         """Whether nobody who is there takes messages of mode ONE but the one that has `had` one."""
@@ -98,8 +98,7 @@ class Takers:
             return None if own is None else subscription.queue.pop()
         target, groups = subscription.target, subscription.groups
         queue = target.shared
-        if queue is None:
-            queue = self._gather(target)
+        assert queue is not None, "what waits in the topics of a pattern is gathered for who attaches to it"
         shared = queue.peek()
         if groups is not None and groups.is_first(own, shared):
             entry = groups.waiting.pop()
@@ -120,14 +119,11 @@ class Takers:
             entry.topic.shared.claim(entry, subscription)
         return entry
 
-    def _gather(self, target: Target) -> WaitingQueues[str]:
-        """What of mode ONE waits in all topics of a pattern."""
-        assert isinstance(target, Pattern)
-        shared = target.shared = WaitingQueues(self._shared_of)
-        for topic in self._matching.waiting_for(target):
-            if (entry := topic.shared.peek()) is not None:
-                shared.note(topic.name, entry)
-        return shared
+    def begin_gathering(self, pattern: Pattern) -> WaitingQueues[str]:
+        """Note from now on what begins to wait for a pattern; what does already is to be found."""
+        pattern.is_gathering = True
+        pattern.shared = WaitingQueues(self._shared_of)
+        return pattern.shared
 
     def _shared_of(self, name: str) -> PriorityQueue | None:
         topic = self._matching.topics.get(name)

@@ -43,6 +43,11 @@ class WaitingQueues(Generic[_Key]):
             if len(self._first) > self._sweep_at:
                 self._sweep()
 
+    def note_found(self, key: _Key, entry: Entry) -> None:
+        """Note as `note` does, where it is looked for what waits: of that, nothing can be forgotten."""
+        self._sweep_at = max(self._sweep_at, 2 * len(self._first) + 2)
+        self.note(key, entry)
+
     def _sweep(self) -> None:
         """Forget the queues in which nothing waits any more: where nobody takes anything, nobody looks."""
         found = ((key, self._peek_of(key)) for key in self._standing)

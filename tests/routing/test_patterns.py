@@ -106,6 +106,27 @@ def test_trees_find_what_a_subscription_takes(
         assert sorted(of_topics.under(pattern)) == sorted(t for t in some_topics if takes(pattern, t))
 
 
+@given(patterns, st.lists(topics, max_size=12, unique=True), st.data())
+def test_topics_that_come_and_go_while_others_are_looked_for_hide_none_of_these(
+    pattern: str, names: list[str], data: st.DataObject
+) -> None:
+    tree = TopicTree()
+    there = set(names[: len(names) // 2])
+    for topic in there:
+        tree.add(topic)
+    ever, stayed, came = set(there), set(there), []
+    for found in tree.walk(pattern):
+        if found is not None:
+            came.append(found)
+        if names and (changed := data.draw(st.none() | st.sampled_from(names))) is not None:
+            (tree.discard if changed in tree else tree.add)(changed)
+            stayed.discard(changed)
+            ever.add(changed)
+    assert len(came) == len(set(came))
+    assert {topic for topic in stayed if takes(pattern, topic)} <= set(came)
+    assert all(topic in ever and takes(pattern, topic) for topic in came)
+
+
 @given(patterns, topics)
 def test_a_subscription_takes_what_its_pattern_says(pattern: str, topic: str) -> None:
     assert subscription_takes(pattern, topic) == takes(pattern, topic)

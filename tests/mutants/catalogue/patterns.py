@@ -85,8 +85,8 @@ MUTATIONS = [
     Mutation(
         name="what was kept before a pattern came is not offered to it",
         file="routing/matching.py",
-        old="        return list(self.waiting_for(subscription.target))",
-        new="        return []",
+        old="        return self.waiting_for(subscription.target)",
+        new="        return iter(())",
         tests=(
             "tests/routing/test_router_patterns.py::test_what_was_published_before_comes_within_its_timeout_in_order_over_all_topics",
         ),
@@ -172,13 +172,51 @@ MUTATIONS = [
         ),
     ),
     Mutation(
-        name="of an account's subscriptions one alone gets what is kept once it has the right",
-        file="routing/joining.py",
-        old="list(topics) if subscription.accepts_all",
-        new="topics if subscription.accepts_all",
+        name="a right that changes is nothing to one that is still joining",
+        file="routing/subscribing.py",
+        old="            joining.offer_only(before[pattern], pattern.allowed)",
+        new="            pass",
         tests=(
             "tests/routing/test_router_patterns.py"
-            "::test_each_subscription_of_an_account_gets_what_is_kept_once_it_has_the_right",
+            "::test_a_right_that_changes_while_it_is_joining_holds_for_what_it_is_still_offered",
+        ),
+    ),
+    Mutation(
+        name="what very many topics keep is looked for at once",
+        file="routing/joining.py",
+        old="in islice(self._topics, TOPICS_MAX):",
+        new="in self._topics:",
+        tests=(
+            "tests/routing/test_router_gathering.py"
+            "::test_who_subscribes_to_very_many_topics_keeps_nobody_waiting",
+        ),
+    ),
+    Mutation(
+        name="what waits in very many topics is looked for at once",
+        file="routing/gathering.py",
+        old="in islice(self._topics, LOOKED_AT_MAX):",
+        new="in self._topics:",
+        tests=(
+            "tests/routing/test_router_gathering.py"
+            "::test_who_comes_back_to_it_keeps_nobody_waiting_and_gets_what_waits_in_order",
+        ),
+    ),
+    Mutation(
+        name="who takes a pattern gets something while what waits for it is still looked for",
+        file="routing/subscription.py",
+        old="            and not (self.target.is_gathering and self.accepts_one)\n",
+        new="",
+        tests=("tests/routing/test_router_gathering.py::test_what_comes_meanwhile_comes_in_its_order",),
+    ),
+    Mutation(
+        name="what a subscription takes is gathered on after another has begun anew",
+        file="routing/gathering.py",
+        old="        if pattern.shared is not self._shared:",
+        new="        if False:",
+        tests=(
+            "tests/routing/test_router_gathering.py"
+            "::test_who_leaves_and_comes_back_in_the_middle_gets_it_all",
+            "tests/routing/test_router_gathering.py::test_whatever_happens_meanwhile_each_comes_once",
         ),
     ),
     Mutation(
