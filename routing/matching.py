@@ -166,11 +166,11 @@ class Matching:
     def ask_rights(self, patterns: Iterable[Pattern]) -> dict[Pattern, Sequence[str]]:
         """Ask anew what accounts may have, of all `patterns` that there are.
 
-        Returns for those of which that has changed what they are to `allow` now.
+        Returns what those are to `allow` now of which that has changed, or is nothing.
         """
         self._changes += 1
         asked = ((each, self._rights.subscribable(each.account, each.name)) for each in patterns)
-        return {pattern: allowed for pattern, allowed in asked if allowed != pattern.allowed}
+        return {pattern: allowed for pattern, allowed in asked if allowed != pattern.allowed or not allowed}
 
     def subscribed(self, target: Target) -> list[Subscription]:
         """The subscriptions to this very topic or pattern."""

@@ -1,5 +1,6 @@
 """`smqpd account`: who may log in, and with which rights. A running site takes it on, or says why not."""
 
+import sqlite3
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, Literal
@@ -21,7 +22,8 @@ from daemon.configuration.config import nearest
 from daemon.control.operators import AskMay
 from daemon.operating.accounts import Verdict
 from daemon.operations.rights import VERBS, check_asked, verdict
-from daemon.settings import Settings
+from daemon.settings import STORE, Settings
+from daemon.site.lock import StateInUseError, running_pid, state_lock
 from daemon.terminal.failure import REFUSED, UNREACHABLE, USAGE, Failure, because
 from daemon.terminal.output import JsonOption, show_table
 from daemon.terminal.printable import printable
@@ -153,12 +155,34 @@ def remove_(
 ) -> None:
     """Remove it for good, and end its sessions and subscriptions; what waits for these is lost.
 
-    `smqpd account disable` keeps both.
+    `smqpd account disable` keeps both. What waits on its system topics stays until its timeout: an account of
+    this name that is added before gets it.
     """
-    _existing(read_settings(config), name)
+    settings = read_settings(config)
+    _existing(settings, name)
     sure(yes, f"Remove the account {name}, its subscriptions, and what waits for them?")
     done = change_accounts(config, f"Removed {name}.", lambda editor: editor.remove(name))
+    _end_subscriptions(settings.site.state_directory, name)
     _say(name, done + _lost_login(config, name), as_json)
+
+
+def _end_subscriptions(state: Path, name: str) -> None:
+    """End those of an account that is gone, where the site does not run, which ends them otherwise."""
+    from daemon.store.ended_accounts import end_subscriptions
+    from daemon.store.schema import TooNewError
+
+    try:
+        if running_pid(state) is None and (state / STORE).exists():
+            with state_lock(state):
+                end_subscriptions(state / STORE, name)
+    except StateInUseError:
+        return  # it has just started, without the account
+    except (OSError, sqlite3.Error, TooNewError) as error:
+        typer.echo(
+            f"smqpd: warning: its subscriptions end only with the next start of the site: {because(error)};"
+            f" an account {name} that is added before has them",
+            err=True,
+        )
 
 
 @app.command("test")

@@ -9,6 +9,7 @@ checksum          whether a stored message is still what was stored
 read_only         looks into a store that a daemon has open, or that rests
 quarantine        what was set aside, for operators
 ownership         whose store it is
+ended_accounts    what ends with an account that is removed while no daemon runs
 write_ahead_log   keeps the write-ahead log short
 disk_room         what is done with a full disk; `reserve`: room kept for it
 health            whether the store works

@@ -21,6 +21,8 @@ CREATE: Final = (
 )
 ADD_ALLOWED_SINCE: Final = "ALTER TABLE subscription ADD COLUMN allowed_since TEXT"
 """NULL for subscriptions that were there before."""
+END_OF_ACCOUNT: Final = "DELETE FROM subscription WHERE substr(owner, 1, length(:owners)) = :owners"
+"""`owners`: how their addresses begin."""
 
 
 class SubscriptionRow(Row):

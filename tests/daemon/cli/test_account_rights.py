@@ -61,6 +61,31 @@ async def test_with_an_account_its_subscriptions_go_and_with_one_that_is_disable
         assert (await site.command("topic", "show", "weather"))[0] == FAILED
 
 
+@pytest.mark.parametrize("is_added", [False, True])
+async def test_with_an_account_its_subscriptions_go_also_while_the_site_does_not_run(
+    site: SiteProcess, *, is_added: bool
+) -> None:
+    async with daemon(site.config), site.eve() as eve:
+        await eve.subscribe("weather", SubscribeOptions(durable=True))
+        await eve.publish("weather", message(b"rain"))
+    assert (await site.asked("account", "remove", "eve", "--yes"))["done"] == (
+        "Removed eve. The site does not run; this holds from its next start."
+    )
+    if is_added:
+        await site.asked("account", "add", "eve", "--subscribe", "#", "--generate")
+    async with daemon(site.config):
+        assert await site.printed("topics") == "There are no topics.\n"
+
+
+async def test_what_keeps_subscriptions_from_going_with_their_account_is_said(site: SiteProcess) -> None:
+    async with daemon(site.config):
+        pass
+    (site.config.parent / "state" / "smqpd.db").write_bytes(b"no store at all" * 1_000)
+    code, out, why = await site.command("account", "remove", "eve", "--yes")
+    assert (code, out.partition(".")[0]) == (0, "Removed eve")
+    assert "its subscriptions end only with the next start of the site: " in why
+
+
 async def test_a_token_is_printed_once_listed_and_revoked(site: SiteProcess) -> None:
     out = await site.printed("account", "token", "add", "eve", "grafana", "--expires", "30")
     token = out.partition("Token: ")[2].partition("\n")[0]

@@ -172,6 +172,34 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="what rights do not allow any more goes on after a start",
+        file="routing/restore.py",
+        old="        self._subscribing.end_forbidden(self._now)",
+        new="        pass",
+        tests=(
+            "tests/routing/test_router_patterns.py::test_what_an_account_may_not_have_any_more_ends_with_a_start",
+        ),
+    ),
+    Mutation(
+        name="a pattern of which nothing is allowed goes on after a start",
+        file="routing/matching.py",
+        old="if allowed != pattern.allowed or not allowed}",
+        new="if allowed != pattern.allowed}",
+        tests=(
+            "tests/routing/test_router_patterns.py::test_what_an_account_may_not_have_any_more_ends_with_a_start",
+        ),
+    ),
+    Mutation(
+        name="an account that is added anew has the subscriptions of the one before",
+        file="daemon/cli/account.py",
+        old="                end_subscriptions(state / STORE, name)",
+        new="                pass",
+        tests=(
+            "tests/daemon/cli/test_account_rights.py"
+            "::test_with_an_account_its_subscriptions_go_also_while_the_site_does_not_run",
+        ),
+    ),
+    Mutation(
         name="a right that changes is nothing to one that is still joining",
         file="routing/subscribing.py",
         old="            joining.offer_only(before[pattern], pattern.allowed)",
