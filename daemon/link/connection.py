@@ -105,6 +105,7 @@ class PeerConnection:
         round_trip_s: of the last probe; None until one has come back.
         is_up: whether it is the link.
         leaving: whether it ends as soon as everything on its way has been acknowledged.
+        goodbye_at: when this site or the peer said that it leaves; None while neither has.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class PeerConnection:
         self.round_trip_s: float | None = None
         self.is_up = False
         self.leaving = False
+        self.goodbye_at: float | None = None
         self._peer_leaving = False
         self._peer_leaves_by = math.inf
         self._peer_closed: PeerClosed | None = None  # once its GOAWAY has come: nothing can be sent then
@@ -190,7 +192,12 @@ class PeerConnection:
         """Send nothing new, and end once everything on its way has been acknowledged."""
         if not self.leaving:
             self.leaving = True
+            self._note_goodbye()
             self._say(Goodbye(DRAINING))
+
+    def _note_goodbye(self) -> None:
+        if self.goodbye_at is None:
+            self.goodbye_at = trio.current_time()
 
     def probe_soon(self) -> None:
         """Probe at once, whether or not it is time."""
@@ -427,6 +434,7 @@ class PeerConnection:
             case Goodbye() if exchange is not None:
                 if not self._peer_leaving:
                     self._peer_leaving = True
+                    self._note_goodbye()
                     self._peer_leaves_by = trio.current_time() + LEAVING_S
             case _:
                 raise UnitRefusal(f"{type(unit).__name__.upper()} is out of place")

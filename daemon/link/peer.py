@@ -1,5 +1,7 @@
 """All that the manager keeps of one peer, whatever connections come and go."""
 
+from typing import Final
+
 import trio
 
 from daemon.link.connection import PeerConnection
@@ -8,6 +10,8 @@ from daemon.link.exchange import Exchange
 from daemon.link.peers_file import PeerEntry
 from daemon.operating.federation import LinkState, LinkStatus
 from routing.link.agreement import Agreement
+
+LEAVING: Final = "it has said goodbye"
 
 
 class LinkPeer:
@@ -57,19 +61,23 @@ class LinkPeer:
         sender = self.exchange.sender
         oldest = sender.oldest_put_at()
         link, agreement = self.link, self.agreement
+        since, why_down = self.since, self.why_down
         state: LinkState = "dialling" if self.dialling or self.greeting else "waiting"
         if link is not None:
-            state = "leaving" if link.leaving else "up"
+            state, why_down = "up", ""
+            if link.goodbye_at is not None:
+                state, since = "leaving", link.goodbye_at
+                why_down = "this site leaves" if link.leaving else LEAVING
         return LinkStatus(
             peer=self.name,
             state=state,
-            since_s=now - self.since,
+            since_s=now - since,
             remote=link.secured.remote if link is not None else self.settings.address or "",
             round_trip_s=link.round_trip_s if link is not None else None,
             waiting=sender.waiting,
             in_flight=sender.in_flight,
             lag_s=None if oldest is None else now - oldest,
-            why_down="" if link is not None else self.why_down,
+            why_down=why_down,
             version=f"{agreement.version[0]}.{agreement.version[1]}" if agreement is not None else "",
             features=agreement.features if agreement is not None else (),
         )

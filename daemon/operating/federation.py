@@ -14,6 +14,7 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A peer.
 
     Attributes:
+        state: `leaving` once either of the two has said that it stops: only what is on its way still goes.
         since_s: seconds in this state.
         remote: address of the other end; "" where none is known.
         round_trip_s: of the last probe; None where none has come back.
@@ -22,7 +23,7 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
         lag_s: age of the oldest of them (of what waits on disk, since it was published, by the clock of the
             site where it was); None where there is none.
         messages: that it has not answered for, sent or not; units are also controls. 0 from a site of 0.1.
-        why_down: why the last link, or the last attempt at one, ended; "" where none did.
+        why_down: why the last link, or the last attempt at one, ended, or is about to; "" where none did.
     """
 
     peer: str

@@ -139,7 +139,9 @@ async def test_a_peer_that_says_goodbye_and_stays_has_its_link_ended(
         mike.send("zeta", "weather")
         await zeta.say(Lane.CONTROL, encode(Goodbye("draining")))
         await trio.sleep(LEAVING_S / 2 - 1)
-        assert mike.is_up("zeta")
+        [of_zeta] = [status for status in mike.links.status() if status.peer == "zeta"]
+        assert (of_zeta.state, of_zeta.why_down) == ("leaving", "it has said goodbye")
+        assert of_zeta.since_s == pytest.approx(LEAVING_S - 1, abs=0.1)
         await zeta.until(lambda: zeta.closed is not None)
         assert trio.current_time() < said_at + LEAVING_S + 2 * LinkSettings().probe_interval_s
         assert zeta.closed == "no end within 60 s of the goodbye"

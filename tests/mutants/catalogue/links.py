@@ -4,6 +4,15 @@ from tests.mutants.mutation import Mutation
 
 MUTATIONS = [
     Mutation(
+        name="a link passes for up after its peer has said goodbye",
+        file="daemon/link/connection.py",
+        old="                    self._note_goodbye()\n",
+        new="",
+        tests=(
+            "tests/daemon/link/test_endings.py::test_a_peer_that_says_goodbye_and_stays_has_its_link_ended",
+        ),
+    ),
+    Mutation(
         name="what a peer has not acknowledged is not repeated",
         file="routing/federation/forwarding.py",
         old="forward.attempts, earlier)\n            self._state.out.append(again)\n",
