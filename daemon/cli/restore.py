@@ -81,7 +81,7 @@ def restore(
         make_directory(site.absolute().parent, 0o777)
         made = Path(tempfile.mkdtemp(prefix=f".{site.name}.", dir=site.absolute().parent))
         _copy(backup, manifest, made)
-        raise_numbers(made / "state" / STORE)
+        raise_numbers(made / "state" / STORE, _state_of(site) / STORE if is_there else None)
         starts, to_do = _complete(made, site)
         for directory in (*(path for path in made.rglob("*") if path.is_dir()), made):
             sync_directory(directory)

@@ -6,7 +6,8 @@ daemon is held up by nothing; its write-ahead log cannot shrink until the copy i
 
 What goes on with a copy may not give numbers that the one it was made of has given since: records of the hop
 log are told apart by theirs, what other sites know by its boot. So both are raised beyond all that can have
-been given, in the copy, and again when a site is made of it, since that may be done twice.
+been given, in the copy, and again when a site is made of it, since that may be done twice; where that is done
+twice in a short time, by what the site has given in whose place it comes.
 """
 
 import sqlite3
@@ -41,6 +42,8 @@ _RAISE: Final = (
     "UPDATE site SET boot = min(max(boot + iif(boot > ?1, ?2, 1), ?1), ?3),"
     " last_record = max(last_record + iif(last_record > ?4, ?5, 1), ?4)"
 )
+
+_RAISE_TO: Final = "UPDATE site SET boot = max(boot, ?), last_record = max(last_record, ?)"
 
 
 class DamagedError(Exception):
@@ -95,14 +98,29 @@ def copy_store(source: Path, target: Path, progress: Callable[[int, int], None])
             copy.close()
 
 
-def raise_numbers(path: Path) -> None:
+def raise_numbers(path: Path, replaced: Path | None = None) -> None:
     """Have the site that goes on with this copy give no number that another one has given that did.
 
-    They go on with the time until now, in which nobody can have given as many. In the hop log that leaves a
-    gap: there the records are that were written since the copy was made. Raises sqlite3.Error.
+    They go on with the time until now, in which nobody can have given as many, and beyond the store that is
+    `replaced`, where that can be read: it may have begun a moment ago, with numbers of the same time. In the
+    hop log that leaves a gap: there the records are that were written since the copy was made. Raises
+    sqlite3.Error.
     """
+    boot, record = (0, 0) if replaced is None else _numbers(replaced)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(_RAISE_TO, (boot, record))
         _raise_numbers(connection)
+
+
+def _numbers(path: Path) -> tuple[int, int]:
+    """The last boot and record of the store at `path`, as far as they can be read."""
+    try:
+        with read_only(path) as connection:
+            connection.text_factory = tolerant_text
+            site = read_site(Tables(connection))
+    except (OSError, sqlite3.Error):
+        return 0, 0
+    return site.boot, site.last_record
 
 
 def _raise_numbers(connection: sqlite3.Connection) -> None:

@@ -28,6 +28,16 @@ MUTATIONS = [
         tests=("tests/routing/trace/test_suspects.py::test_a_copy_is_lost_where_that_is_proven_alone",),
     ),
     Mutation(
+        name="a site that is restored again gives the boot numbers of the one that it replaces",
+        file="daemon/cli/restore.py",
+        old="_state_of(site) / STORE if is_there else None)",
+        new="None)",
+        tests=(
+            "tests/daemon/cli/backups/test_restore.py"
+            "::test_a_site_that_was_restored_a_moment_ago_and_is_restored_again_begins_beyond_it",
+        ),
+    ),
+    Mutation(
         name="a site that is made of a backup gives numbers that were given since",
         file="daemon/store/backup.py",
         old="max(last_record + iif(last_record > ?4, ?5, 1), ?4)",

@@ -129,6 +129,18 @@ def test_a_site_that_is_there_is_replaced_only_when_asked_for_and_kept(
     assert len(kept) == 3  # also within a second
 
 
+def test_a_site_that_was_restored_a_moment_ago_and_is_restored_again_begins_beyond_it(
+    store: Store, run: Callable[..., Result], restore_to: Callable[..., Result], tmp_path: Path
+) -> None:
+    run(tmp_path / "copy")
+    boots = []
+    for more in ([], ["--replace"], ["--replace"]):
+        restore_to(tmp_path / "copy", tmp_path / "again", *more)
+        with closing(Store(tmp_path / "again" / "state" / "smqpd.db")) as restored:
+            boots.append(restored.site.boot)
+    assert boots == sorted(set(boots))
+
+
 @pytest.mark.parametrize("knows", [True, False], ids=["exchange", "two renames"])
 def test_the_new_site_is_whole_in_its_place_and_the_old_one_in_another(
     site: Path,
