@@ -12,7 +12,7 @@ from routing.state import SiteState
 from routing.steps import Task
 from routing.subscription import Pattern
 
-LOOKED_AT_MAX: Final = 500
+LOOKED_AT_MAX: Final = 250
 """Topics that one step looks at, or places in the tree of them."""
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from routing import copy_events
 from routing.decisions import MarkDone
 from routing.delivery import Deliveries
-from routing.patterns import is_in_any
+from routing.patterns import AnyPattern
 from routing.queue import GUARANTEED, STATED, Entry
 from routing.state import SiteState
 from routing.steps import Task
@@ -23,7 +23,7 @@ from routing.subscription import Subscription, Topic
 OFFERED_MAX: Final = 500
 """Messages that one step offers."""
 
-TOPICS_MAX: Final = 500
+TOPICS_MAX: Final = 250
 """Topics that one step looks into, or places in the tree of them."""
 
 
@@ -50,7 +50,7 @@ class Joining(Task):
         self._last_id = state.last_id
         self._had = had
         self._topics = topics
-        self._only: list[Sequence[str]] = []  # what each of these covers
+        self._only: list[AnyPattern] = []  # what each of these covers
         self._had_by_another: set[str] = set()  # topics
         self._found: list[list[int]] = []  # the ids of what each step has found, in order
         self._ids: Iterator[int] | None = None  # the next ones, once all topics have been looked into
@@ -114,10 +114,10 @@ class Joining(Task):
 
     def offer_only(self, *each_of: Sequence[str]) -> None:
         """Offer from now on only what each of these covers: patterns, of one at least."""
-        self._only += each_of
+        self._only += map(AnyPattern, each_of)
 
     def _is_for_it(self, topic: Topic) -> bool:
-        return all(is_in_any(patterns, topic.name) for patterns in self._only)
+        return all(patterns.covers(topic.name) for patterns in self._only)
 
     def failed(self) -> None:
         """Let the subscription have what it was offered so far, and what comes."""

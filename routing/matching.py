@@ -22,7 +22,7 @@ from typing import Final, Protocol
 from routing.groups import GroupedQueue
 from routing.message import DeliveryMode, Message
 from routing.names import parse_address
-from routing.patterns import PatternTree, TopicTree, is_in_any, is_pattern
+from routing.patterns import AnyPattern, PatternTree, TopicTree, is_pattern
 from routing.queue import STATED, Entry
 from routing.subscription import NO_FOLLOWERS, Followers, Pattern, Subscription, Target, Topic
 from routing.traffic import Traffic
@@ -296,8 +296,9 @@ class Matching:
 
     def gained_by(self, subscription: Subscription, before: Sequence[str]) -> Iterator[Topic | None]:
         """The same, but for the topics that one to a pattern had already while these were `allowed`."""
+        had = AnyPattern(before)
         for topic in self.kept_for(subscription):
-            yield None if topic is None or is_in_any(before, topic.name) else topic
+            yield None if topic is None or had.covers(topic.name) else topic
 
     def is_had_by_another(self, subscription: Subscription, topic: Topic) -> bool:
         """Whether another one of the same account, channel and name has what a topic keeps, or is to have it.

@@ -313,9 +313,11 @@ class PriorityQueue:
         """Take out all entries of which that is true."""
         out: list[Entry] = []
         for priority, lane in self._lanes.items():
-            there = [entry for entry in lane if not entry.flags & WAITS_NO_MORE]
-            out += filter(is_out, there)
-            self._lanes[priority] = deque(entry for entry in there if not is_out(entry))
+            stays: deque[Entry] = deque()
+            for entry in lane:
+                if not entry.flags & WAITS_NO_MORE:
+                    (out if is_out(entry) else stays).append(entry)
+            self._lanes[priority] = stays
         self._stale = 0
         return out
 

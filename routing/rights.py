@@ -23,7 +23,7 @@ import msgspec
 
 from routing.errors import Refusal
 from routing.names import SERVER_ACCOUNT, Address, is_system_topic, owner_of
-from routing.patterns import check_pattern, overlap, topic_matches
+from routing.patterns import AnyPattern, check_pattern, overlap
 
 Right = Literal["publish", "subscribe", "remove", "administer"]
 RIGHTS: Final[tuple[Right, ...]] = get_args(Right)
@@ -78,6 +78,7 @@ class RightsTable:
             for account, rights in accounts.items()
             for right in RIGHTS
         }
+        self._taken_apart: dict[tuple[str, Right], AnyPattern] = {}  # of those who were asked for
         self._answers: dict[tuple[str, Right, str], bool] = {}
         self._operating = {account: rights.operate for account, rights in accounts.items()}
 
@@ -103,8 +104,8 @@ class RightsTable:
         return list(dict.fromkeys(each for each in shared if each is not None))
 
     def _decide(self, account: str, right: Right, topic: str) -> bool:
-        patterns = self._patterns.get((account, right))
-        if patterns is None:
+        key = account, right
+        if key not in self._patterns:
             return False
         owner = owner_of(topic, self.server_name) if right != "administer" else None
         if owner is not None:
@@ -116,7 +117,10 @@ class RightsTable:
                 return True
             if right == "subscribe":
                 return False
-        return any(topic_matches(pattern, topic) for pattern in patterns)
+        patterns = self._taken_apart.get(key)
+        if patterns is None:
+            patterns = self._taken_apart[key] = AnyPattern(self._patterns[key])
+        return patterns.covers(topic)
 
 
 def can_be_read(owner: Address, server: str, has_account: Callable[[str], bool]) -> bool:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from routing.errors import Refusal
 from routing.patterns import (
     PATTERN_BYTES_MAX,
+    AnyPattern,
     PatternTree,
     TopicTree,
     check_pattern,
@@ -125,6 +126,11 @@ def test_topics_that_come_and_go_while_others_are_looked_for_hide_none_of_these(
     assert len(came) == len(set(came))
     assert {topic for topic in stayed if takes(pattern, topic)} <= set(came)
     assert all(topic in ever and takes(pattern, topic) for topic in came)
+
+
+@given(st.lists(patterns, max_size=4), topics)
+def test_one_of_several_patterns_covers_a_topic_where_any_of_them_does(some: list[str], topic: str) -> None:
+    assert AnyPattern(some).covers(topic) == any(topic_matches(each, topic) for each in some)
 
 
 @given(patterns, topics)

@@ -43,8 +43,8 @@ MUTATIONS = [
     Mutation(
         name="an account that is unknown may do anything",
         file="routing/rights.py",
-        old="        if patterns is None:\n            return False",
-        new="        if patterns is None:\n            return True",
+        old="        if key not in self._patterns:\n            return False",
+        new="        if key not in self._patterns:\n            return True",
         tests=("tests/routing/test_rights.py",),
     ),
     Mutation(
