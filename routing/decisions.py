@@ -85,6 +85,13 @@ class StorePublication(OfNoMessage, msgspec.Struct, gc=False):
     smuid: str
 
 
+class MarkDue(OfEntryId, msgspec.Struct, gc=False):
+    """A message is due to a subscription that another start would take for one that came too late."""
+
+    entry_id: int
+    subscription_id: int
+
+
 class MarkReceived(OfEntryId, msgspec.Struct, gc=False):
     """A subscription has said RECEIVED."""
 
@@ -299,6 +306,7 @@ Decision = (
     | SetAside
     | DropSetAside
     | StorePublication
+    | MarkDue
     | MarkReceived
     | MarkDone
     | MarkReceipted

@@ -12,7 +12,7 @@ from routing.copy_states import due_at_first, state_of
 from routing.decisions import (
     AnswerRequest,
     Bury,
-    MarkReturned,
+    MarkDue,
     MarkRouted,
     Record,
     Refused,
@@ -267,7 +267,7 @@ class Publishing:
         if entry.flags & GUARANTEED:
             # or another start would take them for subscriptions that came too late
             late = [each.id for each in due if each.options.durable and each.joined_after(entry)]
-            state.out += (MarkReturned(entry.id, id, 0) for id in late)
+            state.out += (MarkDue(entry.id, id) for id in late)
         self._federation.published(entry, message.depth, counted=False)
         if entry.flags & CROSSES and entry.flags & GUARANTEED:
             state.out.append(StoreCopy(entry.id))  # it is not stored with the message, which is there already

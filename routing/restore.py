@@ -36,6 +36,10 @@ def readable(topic: str) -> str:
     return topic if is_topic(topic) else dead_letter_topic(topic.removeprefix(DEAD_LETTER_PREFIX))
 
 
+NOT_YET: Final = -1
+"""`attempts` of a mark that says no more than that the message is due: it has not come back yet."""
+
+
 class StoredMark(msgspec.Struct, gc=False):
     """What one subscription has left on a message; `subscription_id` 0 counts returns of mode ONE."""
 
@@ -305,7 +309,7 @@ class Restore:
             due += 1
             if entry.flags & RECEIPT:
                 late += subscription.joined_after(entry)
-            if mark is None:
+            if mark is None or mark.attempts == NOT_YET:
                 self._enqueue(subscription, entry)
                 continue
             subscription.attempts[entry.id] = mark.attempts

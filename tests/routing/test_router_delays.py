@@ -64,6 +64,7 @@ def test_who_subscribed_during_the_delay_is_due_to_have_it_also_after_a_restart(
     ada, bob = site.login("ada").subscribe("news"), site.login("bob").subscribe("news")
     ada.commit(got := ada.one())
     assert (got.body, bob.bodies(), site.fate(smuid)[-1]) == ("later", [], "committed!")
+    assert (got.attempt, got.redelivered) == (1, False)
 
 
 def test_where_nobody_takes_it_when_it_is_time_it_ends(site: RouterSite) -> None:

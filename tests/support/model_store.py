@@ -10,7 +10,7 @@ from routing import decisions as d
 from routing.message import DeliveryMode, Message
 from routing.options import SubscribeOptions
 from routing.queue import COMMITTED_STATES, GROUPED, GUARANTEED, RECEIPT, Entry, of_group
-from routing.restore import Restore, StoredMark, readable
+from routing.restore import NOT_YET, Restore, StoredMark, readable
 from routing.subscription import Pattern
 
 ModelMark = tuple[int, int]
@@ -72,8 +72,11 @@ class ModelStore:
                 self.messages.pop(entry.id, None)
                 for key in [key for key in self.marks if key[0] == entry.id]:
                     del self.marks[key]
+            case d.MarkDue(entry_id=entry_id, subscription_id=subscription_id):
+                self._mark(entry_id, subscription_id, NOT_YET)
             case d.MarkReceived(entry_id=entry_id, subscription_id=subscription_id):
-                self._mark(entry_id, subscription_id).received = True
+                mark = self._mark(entry_id, subscription_id)
+                mark.received, mark.attempts = True, max(mark.attempts, 0)
             case d.MarkDone(entry_id=entry_id, subscription_id=subscription_id, has_it=has_it):
                 mark = self._mark(entry_id, subscription_id)
                 mark.received, mark.done, mark.has_it = False, True, has_it
@@ -105,9 +108,9 @@ class ModelStore:
             case d.StorePublication(publisher=publisher, cmuid=cmuid, smuid=smuid):
                 self.publications.append((publisher, cmuid, smuid, now))
 
-    def _mark(self, entry_id: int, subscription_id: int) -> StoredMark:
+    def _mark(self, entry_id: int, subscription_id: int, attempts: int = 0) -> StoredMark:
         return self.marks.setdefault(
-            (entry_id, subscription_id), StoredMark(subscription_id, False, False, False, 0)
+            (entry_id, subscription_id), StoredMark(subscription_id, False, False, False, attempts)
         )
 
     def restore_into(self, restore: Restore) -> None:

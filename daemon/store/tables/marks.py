@@ -1,14 +1,16 @@
 """What subscriptions have left on messages; that of subscription 0 counts returns of mode ONE."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Final
+
+import msgspec
 
 from daemon.store.changes import Changes, Statement, Values
 from daemon.store.columns import Flag
 from daemon.store.table import Row, Table, Tables
-from routing.decisions import MarkDone, MarkReceived, MarkReturned
-from routing.numbers import Count, Number
-from routing.restore import StoredMark
+from routing.decisions import MarkDone, MarkDue, MarkReceived, MarkReturned
+from routing.numbers import SMALL_MAX, Number
+from routing.restore import NOT_YET, StoredMark
 
 CREATE: Final = (
     "CREATE TABLE mark (message INTEGER NOT NULL, subscription INTEGER NOT NULL,"
@@ -25,13 +27,15 @@ class MarkRow(Row):
     received: Flag = 0
     done: Flag = 0
     has_it: Flag = 0
-    attempts: Count = 0
+    attempts: Annotated[int, msgspec.Meta(ge=NOT_YET, le=SMALL_MAX)] = 0
 
 
 TABLE: Final = Table("mark", MarkRow, key=("message", "subscription"))
 
+_DUE: Final = f"INSERT INTO mark VALUES (?,?,0,0,0,{NOT_YET}) ON CONFLICT DO NOTHING"
 _RECEIVED: Final = (
-    "INSERT INTO mark VALUES (?,?,1,0,0,0) ON CONFLICT (message, subscription) DO UPDATE SET received = 1"
+    "INSERT INTO mark VALUES (?,?,1,0,0,0)"
+    " ON CONFLICT (message, subscription) DO UPDATE SET received = 1, attempts = max(attempts, 0)"
 )
 _RETURNED: Final = (
     "INSERT INTO mark VALUES (?,?,0,0,0,?)"
@@ -54,17 +58,22 @@ class MarkChanges(Changes):
     """What subscriptions have said of messages, and messages that have ended.
 
     Within one transaction the marks on a message can only have come in the order received, returned, done,
-    since a message is delivered again only after the transaction in which it came back.
+    since a message is delivered again only after the transaction in which it came back. That it is due is
+    first: what else there is says so, too.
     """
 
     def __init__(self) -> None:
+        self._due: list[Values] = []
         self._received: list[Values] = []
         self._returned: list[Values] = []
         self._returned_one: list[Values] = []
         self._done: list[Values] = []
         self._discarded: list[Values] = []
-        super().__init__(self._received, self._returned, self._returned_one, self._done, self._discarded)
+        super().__init__(
+            self._due, self._received, self._returned, self._returned_one, self._done, self._discarded
+        )
         self.handlers = {
+            MarkDue: self._mark_due,
             MarkReceived: self._mark_received,
             MarkReturned: self._mark_returned,
             MarkDone: self._mark_done,
@@ -73,7 +82,10 @@ class MarkChanges(Changes):
     @property
     def some_are_new(self) -> bool:
         """Whether a message that is new in this transaction may have one."""
-        return bool(self._received or self._returned or self._done)
+        return bool(self._due or self._received or self._returned or self._done)
+
+    def _mark_due(self, d: MarkDue) -> None:
+        self._due.append((d.entry_id, d.subscription_id))
 
     def _mark_received(self, d: MarkReceived) -> None:
         self._received.append((d.entry_id, d.subscription_id))
@@ -92,6 +104,7 @@ class MarkChanges(Changes):
 
     def statements(self) -> Iterator[Statement]:
         """What to execute, in order."""
+        yield _DUE, self._due
         yield _RECEIVED, self._received
         yield _RETURNED, self._returned
         yield _RETURNED_ONE, self._returned_one

@@ -18,7 +18,7 @@ from routing import decisions as d
 from routing.message import Message
 from routing.options import SubscribeOptions
 from routing.queue import GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED
-from routing.restore import StoredMark
+from routing.restore import NOT_YET, StoredMark
 from routing.subscription import Subscription, Topic
 from tests.support.stored import (
     a_batch,
@@ -82,6 +82,24 @@ def test_a_return_undoes_what_was_received_and_keeps_the_count(store: Store) -> 
     messages = restored(store).messages
     assert [mark.received for mark in messages[1][1]] == [False, False]
     assert messages[2][1] == [StoredMark(50, False, False, False, 3)]
+
+
+def test_that_a_message_is_due_is_the_least_that_is_known_of_it(store: Store) -> None:
+    write_batch(store, with_messages(*(entry(number) for number in (1, 2, 3, 4))))
+    batch = a_batch()
+    take(batch, *(d.MarkDue(number, 50) for number in (1, 2, 3)), d.MarkReturned(3, 50, 2))
+    write_batch(store, batch)
+    batch = a_batch()
+    take(batch, d.MarkReceived(2, 50), d.MarkDone(4, 50, True))
+    take(batch, *(d.MarkDue(number, 50) for number in (2, 3, 4)))
+    write_batch(store, batch)
+    marks = [mark for _, [mark] in restored(store).messages.values()]
+    assert marks == [
+        StoredMark(50, False, False, False, NOT_YET),
+        StoredMark(50, True, False, False, 0),
+        StoredMark(50, False, False, False, 2),
+        StoredMark(50, False, True, True, NOT_YET),
+    ]
 
 
 def test_what_is_discarded_is_gone_with_its_marks(store: Store, path: Path) -> None:

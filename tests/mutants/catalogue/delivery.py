@@ -118,6 +118,16 @@ MUTATIONS = [
         tests=("tests/routing/test_router_delays.py::test_it_outlasts_a_restart",),
     ),
     Mutation(
+        name="who subscribed during a delay is taken for one who gave the message back, after a start",
+        file="routing/restore.py",
+        old="            if mark is None or mark.attempts == NOT_YET:\n",
+        new="            if mark is None:\n",
+        tests=(
+            "tests/routing/test_router_delays.py"
+            "::test_who_subscribed_during_the_delay_is_due_to_have_it_also_after_a_restart",
+        ),
+    ),
+    Mutation(
         name="a start forgets who subscribed during a delay",
         file="routing/publishing.py",
         old="if each.options.durable and each.joined_after(entry)]",
