@@ -1,4 +1,4 @@
-"""Ordered delivery: a subscription that asks for it gets each publisher's messages by Sequence.
+"""Ordered delivery: a subscription that asks for it gets each publisher's messages to a topic by Sequence.
 
 SMQP SEQUENCE leaves it to the subscriber to hold back what came too early. Here the server does it for
 subscriptions of mode ALL: a message waits for its predecessor, but never longer than `WAIT_S`, so that
@@ -19,8 +19,8 @@ WAIT_S: Final = 5.0
 """Long enough for a slower path between sites, short enough for a person who waits."""
 
 PUBLISHERS_MAX: Final = 10_000
-"""Accounts and channels whose next number a subscription remembers, and as many of which it holds something
-back: anybody can publish as ever others."""
+"""Accounts and channels whose next number a subscription remembers, of each topic, and as many of which it
+holds something back: anybody can publish as ever others."""
 
 RELEASED_MAX: Final = 2_000
 """Publishers of whom what has waited long enough is taken out at once."""
@@ -28,9 +28,12 @@ RELEASED_MAX: Final = 2_000
 SWEPT_FROM: Final = 100
 """Messages of one publisher that may have ended while they were held back."""
 
+Numbering = tuple[str, str]
+"""A topic, and who publishes to it: its numbers are counted for each of both."""
+
 
 class _Early(msgspec.Struct):
-    """What came too early of one publisher."""
+    """What came too early of one publisher to a topic."""
 
     next: int
     early: dict[int, Entry]
@@ -44,17 +47,23 @@ class _Early(msgspec.Struct):
 
 
 class SequenceOrder:
-    """What one subscription holds back, by publisher."""
+    """What one subscription holds back, by topic and publisher."""
 
     __slots__ = ("_early", "_publishers")
 
     def __init__(self) -> None:
         # both are queues, too, and a dict takes longer to its first with each that was taken out before it
-        self._publishers: OrderedDict[str, int] = OrderedDict()  # the next number; who published last is last
-        self._early: OrderedDict[str, _Early] = OrderedDict()  # all others, the one that waits longest first
+        # the next number; who published last is last
+        self._publishers: OrderedDict[Numbering, int] = OrderedDict()
+        # all others, the one that waits longest first
+        self._early: OrderedDict[Numbering, _Early] = OrderedDict()
 
-    def arrived(self, entry: Entry, publisher: str, sequence: int, now: float) -> list[Entry]:
-        """The messages that may go on now that this one is here, in order; it may not be among them."""
+    def arrived(self, entry: Entry, address: str, sequence: int, now: float) -> list[Entry]:
+        """The messages that may go on now that this one, published by `address`, is here, in order.
+
+        It may not be among them.
+        """
+        publisher = entry.topic.name, address
         state = self._early.get(publisher)
         if state is None:
             expected = self._publishers.pop(publisher, 1)
@@ -75,7 +84,7 @@ class SequenceOrder:
         state.next += 1
         return [entry, *self._follow(publisher, state, now)]
 
-    def _remember(self, publisher: str, expected: int) -> None:
+    def _remember(self, publisher: Numbering, expected: int) -> None:
         """Remember the next number of one of whom nothing is held back; forget who was silent for longest."""
         self._publishers[publisher] = expected
         if len(self._publishers) > PUBLISHERS_MAX:
@@ -101,7 +110,7 @@ class SequenceOrder:
         return out
 
     def release_all(self) -> list[Entry]:
-        """Take out everything held back, by publisher and Sequence."""
+        """Take out everything held back, by topic, publisher and Sequence."""
         out: list[Entry] = []
         while self._early:
             publisher, state = self._early.popitem(last=False)
@@ -113,7 +122,7 @@ class SequenceOrder:
         """Site time at which `release` is to be called next; None where nothing is held back."""
         return next((state.since + WAIT_S for state in self._early.values()), None)
 
-    def _follow(self, publisher: str, state: _Early, now: float) -> list[Entry]:
+    def _follow(self, publisher: Numbering, state: _Early, now: float) -> list[Entry]:
         out = []
         while (entry := state.early.pop(state.next, None)) is not None:
             state.next += 1

@@ -32,6 +32,15 @@ def test_publishers_do_not_wait_for_each_other(site: RouterSite, ada: RouterClie
     assert ada.bodies() == ["1", "2"]
 
 
+def test_each_topic_of_a_pattern_has_its_own_order(site: RouterSite) -> None:
+    eva, ada = site.login("eva"), site.login("ada").subscribe("news.#", ordered=True)
+    for topic, sequence in (("a", 1), ("b", 1), ("a", 2), ("a", 3), ("b", 3), ("a", 4), ("b", 2), ("c", 2)):
+        eva.publish(f"news.{topic}", f"{topic}{sequence}", sequence=sequence)
+    assert ada.bodies() == ["a1", "b1", "a2", "a3", "a4", "b2", "b3"]
+    site.wait(5.1)
+    assert ada.bodies() == ["c2"]
+
+
 def test_who_does_not_ask_for_order_gets_them_as_they_come(site: RouterSite, ada: RouterClient) -> None:
     bob = site.login("bob").subscribe("news")
     send(site.login("eva"), 2, 1)

@@ -399,6 +399,13 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="the topics of a pattern share a Sequence",
+        file="routing/ordering.py",
+        old="        publisher = entry.topic.name, address\n",
+        new='        publisher = "", address\n',
+        tests=("tests/routing/test_router_order.py::test_each_topic_of_a_pattern_has_its_own_order",),
+    ),
+    Mutation(
         name="a Sequence that never comes is waited for without an end",
         file="routing/ordering.py",
         old="return next((state.since + WAIT_S for state in self._early.values()), None)",
