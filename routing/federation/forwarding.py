@@ -362,6 +362,7 @@ class Forwarding:
             return  # whoever has received it here may finish it, and nobody else is to get it
         copy.kept_back.pop(peer, None)
         forward.attempts += 1
+        self._state.out.append(StoreCopy(copy.entry.id))
         if copy.seen_to is None:
             forward.unacknowledged = 1
             earlier = tuple(forward.earlier)

@@ -239,6 +239,7 @@ class RouterFederation:
             timeout_left_s=entry.deadline - self.now if stated else None,
             query=send.query,
             earlier=send.earlier,
+            attempt=send.attempt,
             destinations=send.destinations,
         )
 

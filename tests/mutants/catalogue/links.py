@@ -13,6 +13,16 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="a site that was killed repeats a copy with the attempt that it had before",
+        file="routing/federation/forwarding.py",
+        old="        forward.attempts += 1\n        self._state.out.append(StoreCopy(copy.entry.id))\n",
+        new="        forward.attempts += 1\n",
+        tests=(
+            "tests/routing/federation/test_unanswered.py"
+            "::test_each_repetition_has_a_higher_attempt_whether_the_link_was_cut_or_the_site_was_killed",
+        ),
+    ),
+    Mutation(
         name="what a peer has not acknowledged is not repeated",
         file="routing/federation/forwarding.py",
         old="forward.attempts, earlier)\n            self._state.out.append(again)\n",
@@ -24,8 +34,8 @@ MUTATIONS = [
     Mutation(
         name="the attempt of a repetition is not raised",
         file="routing/federation/forwarding.py",
-        old="        forward.attempts += 1\n        if copy.seen_to is None:\n",
-        new="        if copy.seen_to is None:\n",
+        old="        forward.attempts += 1\n        self._state.out.append(StoreCopy(copy.entry.id))\n",
+        new="        self._state.out.append(StoreCopy(copy.entry.id))\n",
         tests=(
             "tests/daemon/broker/test_federation.py::test_what_a_peer_does_not_answer_before_the_link_is_cut_comes_again_with_a_higher_attempt",
         ),

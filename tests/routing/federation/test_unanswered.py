@@ -1,5 +1,7 @@
 """What is known of a peer that has not answered: whether it may have the message, and from which attempt."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -7,6 +9,7 @@ from routing.federation.outlook import AnswerDue
 from routing.message import DeliveryMode
 from routing.peering.copies import Answered
 from tests.support.sites import RouterFederation
+from tests.support.stored_sites import StoredFederation
 
 
 def only_unanswered(federation: RouterFederation, site: str) -> AnswerDue:
@@ -60,3 +63,33 @@ def test_what_a_peer_has_answered_is_not_what_waits_for_its_link() -> None:
     federation.cut("alpha", "beta")
     alpha.arriving.arrive(federation.now, msgspec.structs.replace(coming, depth=2))
     assert only_unanswered(federation, "alpha") == AnswerDue("beta", entry_id)
+
+
+@pytest.mark.parametrize("names_destinations", [True, False])
+@pytest.mark.parametrize("mode", ["ALL", "ONE"])
+def test_each_repetition_has_a_higher_attempt_whether_the_link_was_cut_or_the_site_was_killed(
+    tmp_path: Path, mode: DeliveryMode, *, names_destinations: bool
+) -> None:
+    sites = StoredFederation(tmp_path, {("alpha", "beta")})
+    sites.subscribe("beta")
+    if names_destinations:
+        sites.begin_news()
+    sites.settle()
+    sites.publish("alpha", delivery=mode, depth=-1)
+    attempts = []
+    for ends in ("cut", "cut", "killed", "killed", "cut", "killed", ""):
+        sites.pass_time(0.0)
+        [(_, sent)] = sites.bulk["alpha", "beta"]
+        attempts.append(sent.attempt)
+        if ends == "cut":
+            sites.cut("alpha", "beta")
+            sites.join("alpha", "beta")
+        elif ends == "killed":
+            sites.kill("alpha")
+            sites.start("alpha", "beta")
+    sites.settle()
+    try:
+        assert attempts == [1, 2, 3, 4, 5, 6, 7]
+        assert sites.delivered == {("beta", "m"): 1}
+    finally:
+        sites.close()
