@@ -284,6 +284,8 @@ class Deliveries:
             self.offer_to_one(entry, now, subscription)
         elif (whole := self._state.subscriptions.get(subscription.id)) is not None:
             if whole.pattern and not self._state.matching.may_have(whole, entry.topic.name):
+                if whole.had_before is not None:
+                    whole.had_before.lack(entry.id)
                 self._lifecycle.given_up(entry, whole, "forbidden", now)
                 return
             whole.queue.insert(entry)

@@ -38,9 +38,9 @@ class Joining(Task):
         deliveries: Deliveries,
         subscription: Subscription,
         topics: Iterator[Topic | None],
-        had: Container[int] = (),
+        in_hand: Container[int] = (),
     ) -> None:
-        """`topics`: what these keep is offered, but for what the subscription `had` in hand, by id.
+        """`topics`: what these keep is offered, but for what is `in_hand`, by id, or was had before.
 
         As they are found: None wherever one was looked for in vain.
         """
@@ -48,7 +48,8 @@ class Joining(Task):
         self._deliveries = deliveries
         self._subscription = subscription
         self._last_id = state.last_id
-        self._had = had
+        self._in_hand = in_hand
+        self._had_before = subscription.had_before
         self._topics = topics
         self._only: list[AnyPattern] = []  # what each of these covers
         self._had_by_another: set[str] = set()  # topics
@@ -74,7 +75,7 @@ class Joining(Task):
         for id in islice(self._ids, OFFERED_MAX):
             left -= 1
             entry = self._state.entries.get(id)
-            if entry is None or id in self._had or not self._is_for_it(entry.topic):
+            if entry is None or self._has_had(entry) or not self._is_for_it(entry.topic):
                 continue
             if entry.flags & STATED and entry.deadline > now:
                 self._offer(entry, now)
@@ -115,6 +116,10 @@ class Joining(Task):
     def offer_only(self, *each_of: Sequence[str]) -> None:
         """Offer from now on only what each of these covers: patterns, of one at least."""
         self._only += map(AnyPattern, each_of)
+
+    def _has_had(self, entry: Entry) -> bool:
+        had_before = self._had_before
+        return entry.id in self._in_hand or (had_before is not None and had_before.includes(entry))
 
     def _is_for_it(self, topic: Topic) -> bool:
         return all(patterns.covers(topic.name) for patterns in self._only)

@@ -179,13 +179,20 @@ class Lifecycle:
             self._receipts.undo(entry, subscription, had_it=event == "committed")
 
     def given_up(self, entry: Entry, subscription: Subscription, why: str, now: float) -> None:
-        """Note that a copy of mode ALL is not due to a subscription that has ended, or may not have it."""
+        """Note that a copy of mode ALL is not due to a subscription that has ended, or may not have it.
+
+        What is kept is offered again where the right comes back. Else it is stored that it is not due, where
+        it has been stored that it is: it had come back, was in hand as rights changed, or was delayed.
+        """
         if entry.flags & RECEIPT:
             self._receipts.progress(entry, subscription, now, has_it=False)
         ended = copy_events.done(entry)
         self._state.out.append(Record("returned", entry, subscription, reason=why))
-        if not is_kept(entry):  # else it is offered again where the right comes back
-            subscription.attempts.pop(entry.id, None)
+        if not is_kept(entry):
+            had_come_back = subscription.attempts.pop(entry.id, None) is not None
+            is_stored = had_come_back or entry.id in subscription.in_time or subscription.joined_after(entry)
+            if is_stored and not ended and subscription.id in self._state.subscriptions:
+                self._note_withheld(entry, subscription)
         if ended:
             entry.topic.traffic.unwanted += 1
             self._state.out.append(Record("expired", entry, final=True, reason="due to nobody any more"))
@@ -195,7 +202,11 @@ class Lifecycle:
         """Note that a copy of mode ALL is not for a subscription that it was with, which goes on."""
         self.given_up(entry, subscription, why, now)
         subscription.attempts.pop(entry.id, None)
-        if not entry.flags & GONE and entry.flags & GUARANTEED and subscription.options.durable:
+        if not entry.flags & GONE:
+            self._note_withheld(entry, subscription)
+
+    def _note_withheld(self, entry: Entry, subscription: Subscription) -> None:
+        if entry.flags & GUARANTEED and subscription.options.durable:
             self._state.out.append(MarkDone(entry.id, subscription.id, has_it=False))
 
     def answered(self, entry: Entry, peer: str, depth: int, answered: Answered) -> None:

@@ -142,14 +142,14 @@ class Matching:
     def enter(self, subscription: Subscription) -> None:
         """Add a subscription: what comes from now on is due to it."""
         target = subscription.target
-        self.by_owner[target.name, *_key(subscription)] = subscription
+        self.by_owner[target.name, *whose(subscription)] = subscription
         target.enter(subscription)
         self._changed(target)
 
     def leave(self, subscription: Subscription) -> None:
         """Take out a subscription that has ended."""
         target = subscription.target
-        del self.by_owner[target.name, *_key(subscription)]
+        del self.by_owner[target.name, *whose(subscription)]
         target.leave(subscription)
         self._changed(target)
 
@@ -198,14 +198,14 @@ class Matching:
     def _found(self, topic: Topic, found: list[dict[str, Pattern]]) -> Followers:
         patterns = tuple(pattern for by_account in found for pattern in by_account.values())
         allowed = tuple(each for each in patterns if self._rights.may_subscribe(each.account, topic.name))
-        had_by = {_key(each) for each in topic.subscriptions.values() if each.accepts_all}
+        had_by = {whose(each) for each in topic.subscriptions.values() if each.accepts_all}
         due: list[Subscription] = []
         passed_over: list[Subscription] = []
         all_of_them = (each for pattern in allowed for each in pattern.subscriptions.values())
         for each in sorted(all_of_them, key=lambda each: each.id):
             if each.accepts_all:
-                (passed_over if _key(each) in had_by else due).append(each)
-                had_by.add(_key(each))
+                (passed_over if whose(each) in had_by else due).append(each)
+                had_by.add(whose(each))
         return Followers(patterns, allowed, tuple(due), tuple(passed_over))
 
     # -- to whom ----------------------------------------------------------------------------------
@@ -259,6 +259,12 @@ class Matching:
         """Those to whom messages of mode ALL of a topic may have been due before a restart."""
         return [*self.taking(topic, "ALL"), *self.passed_over(topic)]
 
+    def forbidden(self, topic: Topic) -> list[Subscription]:
+        """The subscriptions to patterns that take a topic, whose accounts may not have it."""
+        followers = self.followers(topic)
+        without = [each for each in followers.patterns if each not in followers.allowed]
+        return [each for pattern in without for each in pattern.subscriptions.values()]
+
     @staticmethod
     def were_due(entry: Entry, takers: list[Subscription], marked: Container[int]) -> list[Subscription]:
         """The subscriptions among `takers` to whom a message of mode ALL was due, finished or not.
@@ -305,7 +311,7 @@ class Matching:
 
         As of what comes: the one to the topic itself, else the oldest. A younger one may be joining, too.
         """
-        owner, name = _key(subscription)
+        owner, name = whose(subscription)
         for target in self.targets(topic):
             found = self.by_owner.get((target.name, owner, name))
             if found is None or found is subscription or not found.accepts_all:
@@ -341,5 +347,5 @@ def _with(topic: Topic, patterns: Iterable[Pattern]) -> Iterable[Subscription]:
     return chain(topic.subscriptions.values(), *(pattern.subscriptions.values() for pattern in patterns))
 
 
-def _key(subscription: Subscription) -> tuple[str, str]:
+def whose(subscription: Subscription) -> tuple[str, str]:
     return subscription.owner, subscription.options.name

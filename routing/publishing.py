@@ -273,7 +273,11 @@ class Publishing:
             state.out.append(StoreCopy(entry.id))  # it is not stored with the message, which is there already
         if entry.flags & ONE:
             self._deliveries.offer_to_one(entry, now)
-        elif not self._lifecycle.end_if_due_to_nobody(entry, "due to nobody"):
+            return
+        for each in matching.forbidden(entry.topic):
+            if each.had_before is not None:
+                each.had_before.lack(entry.id)  # it is older than it may seem
+        if not self._lifecycle.end_if_due_to_nobody(entry, "due to nobody"):
             self._deliveries.offer_delayed(entry, due, now)
 
     # -- what the server itself publishes ---------------------------------------------------------

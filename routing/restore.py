@@ -2,18 +2,21 @@
 
 The store gives topics and subscriptions first, then every message in the order of its id, each with the
 marks that subscriptions have left on it. A message is due to a subscription of mode ALL that is older
-than it, or to any if its timeout was stated, unless the subscription is done with it.
+than it, or has left a mark on it, or to any if its timeout was stated, unless the subscription is done with
+it.
 """
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from routing.copy_states import due_at_first, is_kept, state_of
-from routing.decisions import StoreSubscription
+from routing.decisions import MarkDone, StoreSubscription
 from routing.federation.federation import Federation
+from routing.had_before import HadBefore
 from routing.lifecycle import Lifecycle
+from routing.matching import whose
 from routing.message import DeliveryMode
 from routing.names import DEAD_LETTER_PREFIX, dead_letter_topic, is_topic
 from routing.options import SubscribeOptions
@@ -62,6 +65,14 @@ class _Copy(msgspec.Struct, gc=False):
     is_whole: bool
 
 
+class _Takers(NamedTuple):
+    """Of one topic: those to whom its messages of mode ALL may have been due, and those without the right."""
+
+    takers: list[Subscription]
+    some_are_passed_over: bool
+    forbidden: list[Subscription]
+
+
 class Restore:
     """Takes what the store holds, what is about links before the messages; `end` once all has been given."""
 
@@ -88,7 +99,7 @@ class Restore:
         self._last_id = state.last_id
         self._damaged: list[tuple[Entry, str]] = []
         self._unneeded: list[Entry] = []
-        self._takers: dict[Topic, list[Subscription]] = {}
+        self._takers: dict[Topic, _Takers] = {}
         self._pending: list[Receipt] = []
 
     def topic(self, name: str, mode: DeliveryMode | None, timeout_s: float | None) -> None:
@@ -297,17 +308,30 @@ class Restore:
     def _wait_for_all(self, entry: Entry, marks: list[StoredMark]) -> tuple[int, int]:
         """To how many it is due; and how many of them a receipt speaks of."""
         matching, topic = self._state.matching, entry.topic
-        takers = self._takers.get(topic)
-        if takers is None:
-            takers = self._takers[topic] = matching.may_have_taken(topic)
+        of_topic = self._takers.get(topic)
+        if of_topic is None:
+            of_topic = self._takers[topic] = _Takers(
+                matching.may_have_taken(topic), bool(matching.passed_over(topic)), matching.forbidden(topic)
+            )
         marked = {mark.subscription_id: mark for mark in marks} if marks else _NO_MARKS
+        for subscription in of_topic.forbidden if marked else ():
+            if (mark := marked.get(subscription.id)) is not None and mark.done:
+                self._note_had_before(subscription, entry)
+        were_due = matching.were_due(entry, of_topic.takers, marked)
+        if of_topic.some_are_passed_over:
+            were_due = self._once_each(entry, were_due, marked)
         due = late = 0
-        for subscription in matching.were_due(entry, takers, marked):
+        for subscription in were_due:
             mark = marked.get(subscription.id) if marked else None
             if mark is not None and mark.done:
                 continue
             due += 1
             if entry.flags & RECEIPT:
+                if mark is not None and mark.attempts == NOT_YET:
+                    subscription.in_time = {
+                        *subscription.in_time,
+                        entry.id,
+                    }  # nothing else has one and a receipt
                 late += subscription.joined_after(entry)
             if mark is None or mark.attempts == NOT_YET:
                 self._enqueue(subscription, entry)
@@ -319,6 +343,37 @@ class Restore:
             else:
                 self._enqueue(subscription, entry)
         return due, due - late
+
+    def _once_each(
+        self, entry: Entry, were_due: list[Subscription], marked: Mapping[int, StoredMark]
+    ) -> list[Subscription]:
+        """Those of them to whom it is due, or was, without such as have it by another of their own.
+
+        As a rule it is stored of these that they are done; not where rights have changed while the site was
+        down, or it crashed while several were joining.
+        """
+        has_it = {whose(each) for each in were_due if each.id in marked and not marked[each.id].done}
+        oldest: dict[tuple[str, str], int] = {}
+        for each in were_due:
+            oldest[whose(each)] = min(each.id, oldest.get(whose(each), each.id))
+        due = []
+        for subscription in were_due:
+            own = whose(subscription)
+            came_late = oldest[own] < subscription.id and subscription.joined_after(entry)
+            if subscription.id in marked:
+                due.append(subscription)
+            elif own in has_it or came_late:
+                self._state.out.append(MarkDone(entry.id, subscription.id, has_it=False))
+            else:
+                due.append(subscription)
+                has_it.add(own)
+        return due
+
+    @staticmethod
+    def _note_had_before(subscription: Subscription, entry: Entry) -> None:
+        if subscription.had_before is None:
+            subscription.had_before = HadBefore()
+        subscription.had_before.finish(entry.id)
 
     def _enqueue(self, subscription: Subscription, entry: Entry) -> None:
         if subscription.order is None or (key := self._state.sequenced.get(entry.id)) is None:

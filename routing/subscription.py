@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from routing.groups import OwnedGroups
+from routing.had_before import HadBefore
 from routing.message import DeliveryMode
 from routing.names import DEAD_LETTER_PREFIX, is_system_topic, owner_of
 from routing.options import SubscribeOptions
@@ -91,6 +92,7 @@ class Subscription:
         since: messages with a greater id are due to it (and older ones with a stated timeout), but for those
             of topics to which it has had the right for less long.
         in_time: ids of messages that it had in hand when it lost that right and got it back.
+        had_before: what it has had of topics whose right it lost; None where nothing is known of that.
         used_at: site time at which a session was last noted to consume from it.
         attempts: failed deliveries so far, by entry id, of messages of mode ALL that came back; 0 of one that
             was not touched.
@@ -113,6 +115,7 @@ class Subscription:
         "consumer",
         "counted",
         "groups",
+        "had_before",
         "id",
         "in_time",
         "is_taken_over",
@@ -145,6 +148,7 @@ class Subscription:
         self.label = f"{owner}/{options.name}" if options.name else owner
         self.since = since
         self.in_time: Collection[int] = ()
+        self.had_before: HadBefore | None = None
         self.used_at = used_at
         self.consumer: Consumer | None = None
         self.queue = PriorityQueue()

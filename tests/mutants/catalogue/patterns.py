@@ -33,7 +33,7 @@ MUTATIONS = [
     Mutation(
         name="a message that two of ones own take comes twice",
         file="routing/matching.py",
-        old="(passed_over if _key(each) in had_by else due).append(each)",
+        old="(passed_over if whose(each) in had_by else due).append(each)",
         new="due.append(each)",
         tests=("tests/routing/test_router_patterns.py::test_a_receipt_counts_it_once",),
     ),
@@ -76,8 +76,8 @@ MUTATIONS = [
     Mutation(
         name="rights that are lost leave what waits",
         file="routing/subscribing.py",
-        old="        self._give_up_forbidden(subscription, now)\n",
-        new="",
+        old="        waiting = self._give_up_forbidden(subscription, now)\n",
+        new="        waiting: list[Entry] = []\n",
         tests=(
             "tests/routing/test_router_patterns.py::test_rights_that_change_take_topics_away_and_add_others",
         ),
@@ -103,9 +103,8 @@ MUTATIONS = [
     Mutation(
         name="it is not stored since when an account has had a right",
         file="routing/subscribing.py",
-        old="            self._state.out.append(StoreSubscription(subscription))\n"
-        "        self._give_up_forbidden(",
-        new="            pass\n        self._give_up_forbidden(",
+        old="            self._state.out.append(StoreSubscription(subscription))\n        waiting = ",
+        new="            pass\n        waiting = ",
         tests=(
             "tests/routing/test_router_patterns.py::test_what_was_given_up_with_a_right_does_not_come_back_with_it_and_a_restart",
         ),
@@ -250,8 +249,8 @@ MUTATIONS = [
     Mutation(
         name="what a subscription had failed in is new to it once a right has gone and come again",
         file="routing/lifecycle.py",
-        old="        if not is_kept(entry):  # else",
-        new="        if True:  # else",
+        old="        if not is_kept(entry):\n            had_come_back",
+        new="        if True:\n            had_come_back",
         tests=(
             "tests/routing/test_router_patterns.py"
             "::test_what_had_failed_before_a_right_went_has_failed_when_it_comes_again",
@@ -265,6 +264,137 @@ MUTATIONS = [
         tests=(
             "tests/routing/test_router_patterns.py"
             "::test_what_several_of_ones_own_gain_with_a_right_comes_once",
+        ),
+    ),
+    Mutation(
+        name="what is kept and was committed comes again when a right does",
+        file="routing/joining.py",
+        old=" or (had_before is not None and had_before.includes(entry))",
+        new="",
+        tests=(
+            "tests/routing/test_router_rights_again.py::test_what_is_kept_and_was_committed_does_not_come_again_with_the_right",
+        ),
+    ),
+    Mutation(
+        name="what waited as a right went does not come with it",
+        file="routing/had_before.py",
+        old="        then._unfinished.update(entry.id for entry in unfinished)\n",
+        new="",
+        tests=(
+            "tests/routing/test_router_rights_again.py::test_what_is_kept_and_was_committed_does_not_come_again_with_the_right",
+        ),
+    ),
+    Mutation(
+        name="what was had before a second right is forgotten",
+        file="routing/had_before.py",
+        old=(
+            "        until |= {each: before for each, before in "
+            "reversed(self._until.items()) if each not in until}\n"
+        ),
+        new="",
+        tests=(
+            "tests/routing/test_router_rights_again.py::test_what_is_kept_and_committed_while_the_right_is_away_does_not_come_again_with_it",
+        ),
+    ),
+    Mutation(
+        name="a restart forgets what was committed of what an account may not have for now",
+        file="routing/restore.py",
+        old="                self._note_had_before(subscription, entry)\n",
+        new="                pass\n",
+        tests=(
+            "tests/routing/test_router_rights_again.py"
+            "::test_what_is_kept_and_was_committed_does_not_come_again_with_the_right[while it is away]",
+        ),
+    ),
+    Mutation(
+        name="what is given back while a right is away does not come when it is back",
+        file="routing/delivery.py",
+        old="                    whole.had_before.lack(entry.id)\n",
+        new="                    pass\n",
+        tests=(
+            "tests/routing/test_router_rights_again.py::test_what_is_kept_and_committed_while_the_right_is_away_does_not_come_again_with_it",
+        ),
+    ),
+    Mutation(
+        name="what is delayed until a right is away does not come when it is back",
+        file="routing/publishing.py",
+        old="                each.had_before.lack(entry.id)",
+        new="                pass",
+        tests=(
+            "tests/routing/test_router_rights_again.py::test_a_delayed_message_that_comes_while_the_right_is_away_comes_with_it",
+        ),
+    ),
+    Mutation(
+        name="what another of one's own ended without counts as had",
+        file="routing/subscribing.py",
+        old="                    subscription.had_before = None\n            except",
+        new="                    pass\n            except",
+        tests=(
+            "tests/routing/test_router_rights_again.py::test_what_another_of_ones_own_had_not_taken_as_it_ended_comes_with_the_right",
+        ),
+    ),
+    Mutation(
+        name="while something is still offered all counts as had",
+        file="routing/subscribing.py",
+        old="        if len(subscription.joining) > 1:\n",
+        new="        if not state:\n",
+        tests=(
+            "tests/routing/test_router_rights_again.py::test_all_that_is_new_comes_though_the_right_goes_again_before_all_is_offered",
+        ),
+    ),
+    Mutation(
+        name="what is in hand when a right goes and comes is not noted as due",
+        file="routing/subscribing.py",
+        old="                    self._state.out.append(MarkDue(entry.id, subscription.id))",
+        new="                    pass",
+        tests=(
+            "tests/routing/test_router_rights_again.py"
+            "::test_what_it_has_locked_when_the_right_goes_is_due_to_it_still[when it is back]",
+        ),
+    ),
+    Mutation(
+        name="what was given up with a right comes back with it and a restart, where it had been given back",
+        file="routing/lifecycle.py",
+        old="            if is_stored and not ended and subscription.id in self._state.subscriptions:\n",
+        new="            if not is_stored and not ended:\n",
+        tests=(
+            "tests/routing/test_router_rights_again.py::test_what_was_given_back_and_given_up_with_a_right_comes_not_even_after_a_restart",
+        ),
+    ),
+    Mutation(
+        name="what several of one's own gain with a right while the site is down comes by each",
+        file="routing/restore.py",
+        old="        if of_topic.some_are_passed_over:\n",
+        new="        if not entry:\n",
+        tests=(
+            "tests/routing/test_router_rights_again.py::test_what_several_of_ones_own_gain_with_a_right_while_the_site_is_down_comes_once",
+        ),
+    ),
+    Mutation(
+        name="what one has committed comes to another of its own that was joining in a crash",
+        file="routing/restore.py",
+        old="            elif own in has_it or came_late:\n",
+        new="            elif own in has_it:\n",
+        tests=(
+            "tests/routing/test_router_rights_again.py::test_what_one_has_committed_does_not_come_to_another_of_its_own_that_was_joining_in_a_crash",
+        ),
+    ),
+    Mutation(
+        name="a receipt does not speak of who had it in hand over a crash",
+        file="routing/restore.py",
+        old="                if mark is not None and mark.attempts == NOT_YET:\n",
+        new="                if not entry:\n",
+        tests=(
+            "tests/routing/test_router_rights_again.py::test_a_receipt_counts_who_had_it_in_hand_over_changes_of_rights_and_a_crash",
+        ),
+    ),
+    Mutation(
+        name="who is still joining leaves what is kept to who began since",
+        file="routing/joining.py",
+        old=", topic, self._newest_id):",
+        new=", topic, 1 << 62):",
+        tests=(
+            "tests/routing/test_router_gathering.py::test_what_is_kept_comes_once_where_another_of_ones_own_begins_before_all_of_it_is_found",
         ),
     ),
 ]
