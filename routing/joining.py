@@ -48,6 +48,7 @@ class Joining(Task):
         self._deliveries = deliveries
         self._subscription = subscription
         self._last_id = state.last_id
+        self._newest_id = state.last_subscription_id  # who begins later finds this one, and leaves it to it
         self._in_hand = in_hand
         self._had_before = subscription.had_before
         self._topics = topics
@@ -94,7 +95,7 @@ class Joining(Task):
             if topic is None or not self._is_for_it(topic):
                 continue
             found += topic.kept.ids()
-            if matching.is_had_by_another(subscription, topic):
+            if matching.is_had_by_another(subscription, topic, self._newest_id):
                 self._had_by_another.add(topic.name)
         found.sort()
         del found[bisect_right(found, self._last_id) :]

@@ -306,15 +306,16 @@ class Matching:
         for topic in self.kept_for(subscription):
             yield None if topic is None or had.covers(topic.name) else topic
 
-    def is_had_by_another(self, subscription: Subscription, topic: Topic) -> bool:
+    def is_had_by_another(self, subscription: Subscription, topic: Topic, newest_id: int) -> bool:
         """Whether another one of the same account, channel and name has what a topic keeps, or is to have it.
 
-        As of what comes: the one to the topic itself, else the oldest. A younger one may be joining, too.
+        As of what comes: the one to the topic itself, else the oldest, of those that are no newer than the
+        subscription with the id `newest_id`. A younger one may be joining, too.
         """
         owner, name = whose(subscription)
         for target in self.targets(topic):
             found = self.by_owner.get((target.name, owner, name))
-            if found is None or found is subscription or not found.accepts_all:
+            if found is None or found is subscription or found.id > newest_id or not found.accepts_all:
                 continue
             if found.target is not target:  # but to the same pattern as another account
                 continue

@@ -180,6 +180,11 @@ class SiteState:
     def next_subscription_id(self) -> int:
         """The id of the next subscription; those of an earlier boot may still be named by marks."""
         self.subscription_counter += 1
+        return self.last_subscription_id
+
+    @property
+    def last_subscription_id(self) -> int:
+        """The id of the newest subscription, or one below the next."""
         return self.boot << COUNTER_BITS | self.subscription_counter
 
     def topic(self, name: str) -> Topic:

@@ -1,5 +1,6 @@
 """Subscriptions to patterns of very many topics: what waits in them is found in steps, and comes in order."""
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -304,3 +305,18 @@ def test_whatever_happens_meanwhile_each_comes_once(acts: list[tuple[Any, ...]])
         played.commit()
     played.end()
     assert sorted(played.came) == sorted(played.there)
+
+
+@pytest.mark.parametrize("others", [("a.#", "a.1"), ("a.1", "a.#"), ("a.#", "#")])
+def test_what_is_kept_comes_once_where_another_of_ones_own_begins_before_all_of_it_is_found(
+    others: tuple[str, str],
+) -> None:
+    site = RouterSite(queue_messages_max=10_000)
+    bodies = [*map(str, range(MANY))]
+    for body in bodies:
+        site.login("bob").publish(f"a.{body}", body, timeout_s=math.inf)
+    ada = site.login("ada")
+    for each in others:
+        ada.subscribe(each, credit=10_000)
+    site.wait(1)
+    assert sorted(ada.bodies()) == sorted(bodies)
