@@ -126,7 +126,8 @@ def links(
         if link.state != "up":
             why = f" ({link.why_down})" if link.why_down else ""
             level: Level = "CRITICAL" if link.since_s >= down else "WARNING"
-            problems.append((level, f"{link.peer} is down for {duration_shown(link.since_s)}{why}"))
+            state = "leaving" if link.state == "leaving" else "down"
+            problems.append((level, f"{link.peer} is {state} for {duration_shown(link.since_s)}{why}"))
     values = []
     for link in wanted:
         waiting = Measured(
