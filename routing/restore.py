@@ -406,5 +406,4 @@ class Restore:
                 self._lifecycle.end_if_due_to_nobody(entry, "due to nobody any more")
         for copy in self._state.crossing.destined.values():
             self._state.crossing.weigh(copy.entry)
-        self._subscribing.end_forbidden(self._now)  # accounts and rights may have changed meanwhile
         self._state.wake_at = self._now

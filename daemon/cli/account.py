@@ -175,12 +175,10 @@ def _end_subscriptions(state: Path, name: str) -> None:
         if running_pid(state) is None and (state / STORE).exists():
             with state_lock(state):
                 end_subscriptions(state / STORE, name)
-    except StateInUseError:
-        return  # it has just started, without the account
-    except (OSError, sqlite3.Error, TooNewError) as error:
+    except (OSError, StateInUseError, sqlite3.Error, TooNewError) as error:
         typer.echo(
-            f"smqpd: warning: its subscriptions end only with the next start of the site: {because(error)};"
-            f" an account {name} that is added before has them",
+            f"smqpd: warning: its subscriptions have not ended: {because(error)}; `smqpd reload` ends them"
+            f" while the site runs; an account {name} that is added before has them",
             err=True,
         )
 

@@ -1,7 +1,7 @@
 """What ends with an account that is removed while no daemon has the store open.
 
-A running site ends the subscriptions of whoever may not have them, and so does a start. But an account of the
-same name may be added in between, and is another one: nothing would tell the site.
+A running site ends the subscriptions of whoever may not have them. A start ends none: it may have found another
+file of accounts by mistake. And an account of the same name that is added before is another one.
 """
 
 import sqlite3
