@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from routing import gathering, joining
 from routing.gathering import LOOKED_AT_MAX
 from routing.joining import OFFERED_MAX, TOPICS_MAX
 from routing.message import DeliveryMode
 from routing.rights import Rights, RightsTable
+from routing.steps import STEPS_AT_FIRST
 from tests.support.examples import examples
 from tests.support.one_router import SERVER, RouterClient, RouterSite
+from tests.support.sites import RouterFederation
 
 MANY: Final = 2 * max(LOOKED_AT_MAX, TOPICS_MAX, OFFERED_MAX) + 100
 """Topics: more than two steps look at, and messages, one of each: more than two steps offer."""
@@ -84,6 +87,57 @@ def test_who_subscribes_to_very_many_topics_keeps_nobody_waiting(mode: DeliveryM
     assert bob.bodies() == ["at once"]
     many.turns()
     assert many.ada.bodies() == [str(number) for number in range(MANY)]
+
+
+@pytest.fixture
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Very many topics take more than a hundred of them."""
+    monkeypatch.setattr(gathering, "LOOKED_AT_MAX", 10)
+    monkeypatch.setattr(joining, "TOPICS_MAX", 10)
+
+
+@pytest.mark.parametrize("mode", ["ONE", "ALL"])
+def test_who_subscribes_to_few_topics_does_not_wait_for_all_who_subscribe_to_very_many(
+    small_steps: None, mode: DeliveryMode
+) -> None:
+    many = Many(mode)
+    bodies = [str(number) for number in range(20)]
+    for body in bodies:
+        many.eva.publish(f"few.{body}", body, delivery=mode, timeout_s=1_000.0)
+    for number in range(STEPS_AT_FIRST):
+        many.site.login(f"eva{number}").subscribe("t.#", credit=0, accepts=mode)
+    bob = many.site.login("bob").subscribe("few.#", credit=10_000, accepts=mode)
+    for _ in range(8 * STEPS_AT_FIRST):
+        many.site.wait(0.001)
+    assert bob.bodies() == bodies
+
+
+def test_what_is_large_goes_on_however_many_others_begin(small_steps: None) -> None:
+    many = Many("ALL")
+    many.subscribe(many.ada)
+    many.site.wait(0.01)
+    for number in range(300):
+        many.site.login(f"eva{number}").subscribe("t.#", credit=0)
+        many.site.wait(0.001)
+    assert many.ada.bodies() == [str(number) for number in range(MANY)]
+
+
+def test_what_comes_meanwhile_stays_at_a_site_with_somebody_who_can_take_it() -> None:
+    sites = RouterFederation({("a", "b")}, 1)
+    sites.begin_news()
+    sites.settle()
+    for number in range(MANY):
+        sites.publish("a", f"before {number}", f"t.{number}", delivery="ONE", depth=0)
+    sites.subscribe("b", "t.#", accepts="ONE", credit=10_000)
+    sites.settle()
+    sites.subscribe("a", "t.#", accepts="ONE", credit=10_000)
+    sites.publish("a", "new", "t.0", delivery="ONE", depth=3)
+    for _ in range(100):
+        sites.pass_time(0.002)
+        sites.settle()
+    assert sorted(sites.delivered) == sorted(
+        [*(("a", f"before {number}") for number in range(MANY)), ("a", "new")]
+    )
 
 
 @pytest.mark.parametrize("mode", ["ONE", "ALL"])

@@ -171,21 +171,13 @@ MUTATIONS = [
         ),
     ),
     Mutation(
-        name="what rights do not allow any more goes on after a start",
-        file="routing/restore.py",
-        old="        self._subscribing.end_forbidden(self._now)",
-        new="        pass",
-        tests=(
-            "tests/routing/test_router_patterns.py::test_what_an_account_may_not_have_any_more_ends_with_a_start",
-        ),
-    ),
-    Mutation(
-        name="a pattern of which nothing is allowed goes on after a start",
+        name="a pattern of which nothing is allowed since a start goes on with a change of rights",
         file="routing/matching.py",
         old="if allowed != pattern.allowed or not allowed}",
         new="if allowed != pattern.allowed}",
         tests=(
-            "tests/routing/test_router_patterns.py::test_what_an_account_may_not_have_any_more_ends_with_a_start",
+            "tests/routing/test_router_patterns.py"
+            "::test_a_start_ends_nothing_and_the_next_change_of_rights_what_an_account_may_not_have_any_more",
         ),
     ),
     Mutation(
@@ -395,6 +387,35 @@ MUTATIONS = [
         new=", topic, 1 << 62):",
         tests=(
             "tests/routing/test_router_gathering.py::test_what_is_kept_comes_once_where_another_of_ones_own_begins_before_all_of_it_is_found",
+        ),
+    ),
+    Mutation(
+        name="who subscribes to few topics waits for all who subscribe to very many",
+        file="routing/steps.py",
+        old="(self.large if task.in_turn or task.taken >= STEPS_AT_FIRST else self.begun)",
+        new="self.large",
+        tests=(
+            "tests/routing/test_router_gathering.py"
+            "::test_who_subscribes_to_few_topics_does_not_wait_for_all_who_subscribe_to_very_many",
+        ),
+    ),
+    Mutation(
+        name="what is large waits for as long as others begin",
+        file="routing/steps.py",
+        old="bool(self.large) and not (self._was_large and self.begun)",
+        new="not self.begun",
+        tests=(
+            "tests/routing/test_router_gathering.py::test_what_is_large_goes_on_however_many_others_begin",
+        ),
+    ),
+    Mutation(
+        name="while a site looks through its topics all goes to its peers",
+        file="routing/takers.py",
+        old="            pattern.is_gathering\n            and any(",
+        new="            not pattern.name\n            and any(",
+        tests=(
+            "tests/routing/test_router_gathering.py"
+            "::test_what_comes_meanwhile_stays_at_a_site_with_somebody_who_can_take_it",
         ),
     ),
 ]
