@@ -10,6 +10,7 @@
     silence            how long its client has sent nothing, or no whole frame
     conversation       what a protocol is to the shell: bytes and events in, bytes and calls of a session out
     transport          what carries the bytes
+    http2              its bounds, for links and the page
     unless_left        work for a client that may give up waiting
 
 Links between sites are counted likewise, and are in `daemon.link`.

@@ -25,6 +25,7 @@ import msgspec
 from h2.errors import ErrorCodes
 from h2.settings import SettingCodes
 
+from daemon.connections.http2 import bound
 from daemon.link.guard import FloodError, FrameGuard
 from routing.link.units import Lane
 
@@ -101,6 +102,7 @@ class Lanes:
             },
         )
         self._http.max_inbound_frame_size = FRAME_BYTES_MAX
+        bound(self._http, HEADER_LIST_BYTES_MAX)
         self._http.initiate_connection()
         self._http.increment_flow_control_window(sum(WINDOW_BYTES.values()) - _CONNECTION_WINDOW_BYTES)
         if dialled:

@@ -14,7 +14,7 @@ from hypercorn.events import Closed
 from hypercorn.protocol.events import Body, EndBody
 from hypercorn.protocol.h2 import H2Protocol
 
-from plugins.web.heads import FramesBounded, UpdatesBounded
+from daemon.connections.http2 import bound
 
 UNTAKEN_BYTES_MAX: Final = 262_144
 """Of bodies on one connection that no application has received yet: with more, its client may send one window
@@ -47,9 +47,7 @@ class Http2(H2Protocol):  # type: ignore[misc]
         super().__init__(*args)
         settings = {**self.connection.local_settings, SettingCodes.ENABLE_CONNECT_PROTOCOL: 0}
         self.connection.local_settings = Settings(client=False, initial_values=settings)
-        head_bytes_max = settings[SettingCodes.MAX_HEADER_LIST_SIZE]
-        self.connection.incoming_buffer = FramesBounded(head_bytes_max)
-        self.connection.decoder = UpdatesBounded(head_bytes_max)
+        bound(self.connection, settings[SettingCodes.MAX_HEADER_LIST_SIZE])
         self._wait_s = wait_s
         self._slow = slow
         self._full = full

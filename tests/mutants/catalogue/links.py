@@ -23,6 +23,27 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        name="heads over HTTP/2 of a peer are of any size",
+        file="daemon/link/lanes.py",
+        old="        bound(self._http, HEADER_LIST_BYTES_MAX)\n",
+        new="",
+        tests=("tests/daemon/link/bad_peers/test_http2.py",),
+    ),
+    Mutation(
+        name="settings of HTTP/2 that nobody knows are kept",
+        file="daemon/connections/http2.py",
+        old="        if key in KNOWN:\n",
+        new="        if True:\n",
+        tests=("tests/daemon/connections/test_http2.py",),
+    ),
+    Mutation(
+        name="whoever speaks HTTP/2 says how much of our headers we remember",
+        file="daemon/connections/http2.py",
+        old="min(value, TABLE_BYTES_MAX)",
+        new="value",
+        tests=("tests/daemon/connections/test_http2.py",),
+    ),
+    Mutation(
         name="what a peer has not acknowledged is not repeated",
         file="routing/federation/forwarding.py",
         old="forward.attempts, earlier)\n            self._state.out.append(again)\n",

@@ -164,7 +164,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a head over HTTP/2 may be larger than was told",
-        file="plugins/web/http2.py",
+        file="daemon/connections/http2.py",
         old="UpdatesBounded(head_bytes_max)",
         new="UpdatesBounded(65_536)",
         tests=(FRAMES + "TestFrames",),
@@ -192,21 +192,21 @@ MUTATIONS = [
     ),
     Mutation(
         name="a head over HTTP/2 begins with any number of updates of its table",
-        file="plugins/web/heads.py",
+        file="daemon/connections/http2.py",
         old="        if self._updates > UPDATES_MAX:\n",
         new="        if False:\n",
         tests=(FRAMES + "TestFrames",),
     ),
     Mutation(
         name="a head over HTTP/2 is kept at any size until its end comes",
-        file="plugins/web/heads.py",
+        file="daemon/connections/http2.py",
         old="            if head_bytes > self._head_bytes_max:\n",
         new="            if False:\n",
         tests=(FRAMES + "TestFrames",),
     ),
     Mutation(
         name="a frame that is too long is kept until it is whole",
-        file="plugins/web/heads.py",
+        file="daemon/connections/http2.py",
         old="        if len(self._data) >= LENGTH_BYTES:\n",
         new="        if False:\n",
         tests=(FRAMES + "TestFrames",),

@@ -62,6 +62,22 @@ FLOODS = {
         wire(HeadersFrame(7, Encoder().encode([("x", "y" * 3_900)] * 500), flags=["END_HEADERS"])),
         "not HTTP/2",
     ),
+    "headers that are more than was told": (
+        wire(HeadersFrame(CONTROL_STREAM, Encoder().encode([("x", "y" * 1_000)] * 5), flags=["END_HEADERS"])),
+        "A header list larger than 4096",
+    ),
+    "a head that is larger than was told, as it comes": (
+        wire(HeadersFrame(CONTROL_STREAM, b" " * 5_000, flags=["END_HEADERS"])),
+        "not HTTP/2: a head larger than 4096 bytes",
+    ),
+    "a head whose end does not come": (
+        wire(HeadersFrame(CONTROL_STREAM, b" " * 4_000)) + wire(ContinuationFrame(CONTROL_STREAM, b" " * 97)),
+        "not HTTP/2: a head larger than 4096 bytes",
+    ),
+    "a head of changes of its table": (
+        wire(HeadersFrame(CONTROL_STREAM, b" " * 1_000, flags=["END_HEADERS"])),
+        "more than 2 updates of the size of its table",
+    ),
     "data on no stream": (wire(DataFrame(99, b"x")), "not HTTP/2"),
     "a ping of four bytes": (b"\x00\x00\x04\x06\x00\x00\x00\x00\x00ping", "not HTTP/2"),
 }

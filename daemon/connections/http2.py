@@ -1,12 +1,15 @@
-"""What a head over HTTP/2 may take of who is nobody yet, where h2 and hpack bound only the headers in it."""
+"""What HTTP/2 may take of who may be anybody, where h2 and hpack bound only the headers in a head."""
 
 from collections.abc import Iterable
 from typing import Any, Final
 
+from h2.connection import H2Connection
 from h2.exceptions import DenialOfServiceError
 from h2.frame_buffer import FrameBuffer
+from h2.settings import SettingCodes, Settings
 from hpack import Decoder, HPACKDecodingError
 from hpack.struct import HeaderTuple
+from hyperframe.frame import ContinuationFrame, HeadersFrame, PushPromiseFrame
 
 UPDATES_MAX: Final = 2
 """Changes of its table that a head may begin with: to the smallest size, and to the last (RFC 7541 4.2)."""
@@ -14,15 +17,31 @@ UPDATES_MAX: Final = 2
 LENGTH_BYTES: Final = 3
 """At the beginning of a frame (RFC 9113 4.1)."""
 
+TABLE_BYTES_MAX: Final = 4_096
+"""Of the headers of ours that the other end is to remember, and we with it; it may offer up to 4 GiB."""
+
+KNOWN: Final = frozenset(SettingCodes)
+
+
+def bound(connection: H2Connection, head_bytes_max: int) -> None:
+    """Bound what comes on a connection, to which nothing has come yet.
+
+    A head has at most so many bytes, as it comes and as HPACK counts its headers.
+    """
+    is_client = connection.config.client_side
+    connection.incoming_buffer = FramesBounded(head_bytes_max, from_client=not is_client)
+    connection.decoder = UpdatesBounded(head_bytes_max)
+    connection.remote_settings = SettingsKnown(client=not is_client)
+
 
 class FramesBounded(FrameBuffer):
-    """The frames of a client. A head is decoded only once its last frame has come, and is kept until then.
+    """The frames that come. A head is decoded only once its last frame has come, and is kept until then.
 
     Of a frame that says that it is too long nothing is kept.
     """
 
-    def __init__(self, head_bytes_max: int) -> None:
-        super().__init__(server=True)
+    def __init__(self, head_bytes_max: int, *, from_client: bool) -> None:
+        super().__init__(server=from_client)
         self._head_bytes_max = head_bytes_max
 
     def __next__(self) -> Any:
@@ -31,7 +50,7 @@ class FramesBounded(FrameBuffer):
         return super().__next__()
 
     def _update_header_buffer(self, f: Any) -> Any:
-        if self._headers_buffer and f is not None:
+        if isinstance(f, HeadersFrame | PushPromiseFrame | ContinuationFrame):
             head_bytes = sum(len(frame.data) for frame in self._headers_buffer) + f.body_len
             if head_bytes > self._head_bytes_max:
                 raise DenialOfServiceError(f"a head larger than {self._head_bytes_max} bytes")
@@ -55,3 +74,13 @@ class UpdatesBounded(Decoder):
         if self._updates > UPDATES_MAX:
             raise HPACKDecodingError(f"more than {UPDATES_MAX} updates of the size of its table")
         return super()._update_encoding_context(data)
+
+
+class SettingsKnown(Settings):
+    """What the other end states; of what nobody knows, which may be 65,000 settings, nothing is kept."""
+
+    def __setitem__(self, key: SettingCodes | int, value: int) -> None:
+        if key == SettingCodes.HEADER_TABLE_SIZE:
+            value = min(value, TABLE_BYTES_MAX)
+        if key in KNOWN:
+            super().__setitem__(key, value)
