@@ -125,7 +125,7 @@ class Broker:
             self._bodies,
             clock,
             self.wake,
-            self.reading.load,
+            self.reading.load_some,
             self.room.has_room,
             self.room.has_room_for_peers,
             self.mishaps,

@@ -10,7 +10,7 @@ loaded from the store when there is.
 
 import logging
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -71,7 +71,10 @@ URGENT_PRIORITY: Final = 5
 """From here on a copy does not wait behind others of less."""
 
 LOAD_MAX: Final = 64
-"""Messages read from disk for a peer at a time."""
+"""Messages of those that wait for a peer that are looked for at a time."""
+
+LOAD_BYTES: Final = 2**20
+"""Read from disk for a peer at a time: a message of any size, or several until they have so many bytes."""
 
 BACKLOG_MAX: Final = 20_000
 """Decisions that wait for the disk; above it peers are read no further."""
@@ -82,7 +85,7 @@ class Federating:
 
     Args:
         wake: has the broker carry out what there is, if only that it does.
-        load: reads messages, as `Reading.load` does.
+        load_some: reads messages, as `Reading.load_some` does.
         has_room: whether a message of so many bytes to a topic can be held now.
         store_has_room: whether the store can take copies from peers now.
 
@@ -98,7 +101,7 @@ class Federating:
         bodies: Bodies,
         clock: Clock,
         wake: Callable[[], None],
-        load: Callable[[Iterable[int]], Awaitable[dict[int, Stored]]],
+        load_some: Callable[[Sequence[int], float], Awaitable[tuple[dict[int, Stored], int]]],
         has_room: Callable[[str, int], bool],
         store_has_room: Callable[[], bool],
         mishaps: Mishaps,
@@ -108,7 +111,7 @@ class Federating:
         self._bodies = bodies
         self._clock = clock
         self._wake = wake
-        self._load = load
+        self._load_some = load_some
         self._store_has_room = store_has_room
         self._mishaps = mishaps
         self._deferred = DeferredCopies(self._has_room_for, self._door.outlook.would_hold)
@@ -197,12 +200,16 @@ class Federating:
         while waiting and self.links is not None and self.links.has_room(peer):
             sends = list(islice(waiting, LOAD_MAX))
             found = {send.copy.entry.id: self._bodies.find(send.copy.entry.id) for send in sends}
-            loaded = await self._load([id for id, stored in found.items() if stored is None])
+            missing = [id for id, stored in found.items() if stored is None]
+            loaded, count_read = await self._load_some(missing, LOAD_BYTES)
             if self._waiting.get(peer) is not waiting:
                 return
+            unread = missing[count_read : count_read + 1]
             for send in sends:
-                waiting.popleft()
                 entry = send.copy.entry
+                if entry.id in unread:
+                    break
+                waiting.popleft()
                 stored = found[entry.id] or loaded.get(entry.id)
                 # the rules of the peer may have changed meanwhile
                 is_due = is_on_offer(entry) and send.copy.unanswered(peer) is not None

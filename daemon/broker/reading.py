@@ -7,7 +7,7 @@ quarantine (`daemon.store.tables.quarantine`).
 
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import trio
@@ -42,13 +42,11 @@ class Reading:
         self._unread = 0
         self._told_at = -math.inf
 
-    async def load(self, ids: Iterable[int]) -> dict[int, Stored]:
-        """Messages by id; those that have ended, or cannot be read, are left out."""
-        found, _ = await self.load_some(list(ids), math.inf)
-        return found
-
     async def load_some(self, ids: Sequence[int], bytes_max: float) -> tuple[dict[int, Stored], int]:
-        """As `load` the first of these, until they have so many bytes, and how many of `ids` that were."""
+        """The first of these messages, until they have so many bytes, and how many of `ids` that were.
+
+        Those that have ended, or cannot be read, are left out.
+        """
         if not ids:
             return {}, 0
         async with self.lock:

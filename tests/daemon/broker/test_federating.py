@@ -71,7 +71,7 @@ class Alpha:
             self.bodies,
             self.clock,
             lambda: None,
-            self.load,
+            self.load_some,
             lambda topic, size: True,
             lambda: True,
             Mishaps(),
@@ -80,8 +80,8 @@ class Alpha:
         self.federating.peers_changed({"beta": PeerEntry(name="beta")})
         self.publisher = Consumer(None, "ada", "desk")
 
-    async def load(self, ids: object) -> dict[int, Stored]:
-        return {}
+    async def load_some(self, ids: Sequence[int], bytes_max: float) -> tuple[dict[int, Stored], int]:
+        return {}, len(ids)
 
     def link_up(self) -> None:
         self.federating.link_up("beta", AGREEMENT, restarted=False)
@@ -221,7 +221,7 @@ async def test_a_peer_that_says_nonsense_is_told_what_this_site_logs(
 class FailingReads(Alpha):
     """Cannot read what waits on disk."""
 
-    async def load(self, ids: object) -> dict[int, Stored]:
+    async def load_some(self, ids: Sequence[int], bytes_max: float) -> tuple[dict[int, Stored], int]:
         raise TypeError("a read that is broken")
 
 
@@ -245,6 +245,62 @@ async def test_what_waits_and_meets_an_error_ends_the_link_and_goes_over_the_nex
     alpha.link_up()
     alpha.carry_out(alpha.router.take())
     assert alpha.links.texts == ["first"]
+
+
+class ManyHeaders(Alpha):
+    """Holds messages that are headers alone, on disk, until its link has room for 64 KB of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_disk: dict[int, Stored] = {}
+        self.sent_bytes = self.room_bytes = 0
+        self.links.has_room = lambda peer: self.sent_bytes < self.room_bytes  # type: ignore[method-assign]
+        self.links.send = self.send  # type: ignore[method-assign]
+
+    def publish_headers(self, byte_count: int) -> None:
+        body = Section("text/plain", b"", (("More", "x" * byte_count),))
+        message = Message(depth=1, sections=(body,))
+        self.router.publishing.publish(
+            self.clock.now(), self.publisher, "weather", message, "ada@alpha", None
+        )
+
+    def carry_out(self, decisions: Sequence[object]) -> None:
+        for decision in decisions:
+            if isinstance(decision, StoreMessage):
+                self.on_disk[decision.entry.id] = Stored(message=decision.message)
+        super().carry_out([each for each in decisions if not isinstance(each, StoreMessage)])
+
+    async def load_some(self, ids: Sequence[int], bytes_max: float) -> tuple[dict[int, Stored], int]:
+        found: dict[int, Stored] = {}
+        for id in ids:
+            if sum(len(each.wire) for each in found.values()) >= bytes_max:
+                break
+            found[id] = self.on_disk[id]
+        return found, len(found)
+
+    def send(self, peer: str, unit: Transfer | Control, lane: Lane) -> int:
+        if isinstance(unit, Transfer):
+            self.sent_bytes += len(unit.wire)
+        return 0
+
+
+async def test_no_more_is_read_for_a_link_than_it_has_room_for_and_a_little(nursery: trio.Nursery) -> None:
+    """However much of it is headers, which no size of a message tells."""
+    alpha = ManyHeaders()
+    nursery.start_soon(alpha.federating.run)
+    alpha.link_up()
+    alpha.router.federation.wanting.hear("beta", BETA_WANTS, whole=True)
+    for _ in range(50):
+        alpha.publish_headers(60_000)
+    alpha.carry_out(alpha.router.take())
+    alpha.room_bytes = 64_000
+    alpha.federating.room("beta")
+    await trio.testing.wait_all_tasks_blocked()
+    assert alpha.room_bytes < alpha.sent_bytes < alpha.room_bytes + federating.LOAD_BYTES + 100_000
+    alpha.room_bytes = 10_000_000
+    alpha.federating.room("beta")
+    await trio.testing.wait_all_tasks_blocked()
+    assert alpha.sent_bytes > 50 * 60_000
 
 
 async def test_every_lane_that_waits_for_the_broker_goes_on_once_it_is_through(

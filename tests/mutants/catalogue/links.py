@@ -44,6 +44,15 @@ MUTATIONS = [
         tests=("tests/daemon/connections/test_http2.py",),
     ),
     Mutation(
+        name="64 messages are read at a time for a link, of any size",
+        file="daemon/broker/federating.py",
+        old="self._load_some(missing, LOAD_BYTES)",
+        new="self._load_some(missing, 1e9)",
+        tests=(
+            "tests/daemon/broker/test_federating.py::test_no_more_is_read_for_a_link_than_it_has_room_for_and_a_little",
+        ),
+    ),
+    Mutation(
         name="what a peer has not acknowledged is not repeated",
         file="routing/federation/forwarding.py",
         old="forward.attempts, earlier)\n            self._state.out.append(again)\n",
