@@ -31,6 +31,7 @@ from plugins.xmpp.wire.serializer import UnsendableError, escape_attribute, esca
 from routing.errors import HeaderRefusal, Refusal
 from routing.headers import check_writable, is_header_name, parse_headers, write_headers
 from routing.message import Message, Section
+from routing.sections import write_section_head
 
 ITEM_ID: Final = "Item-Id"
 PUBLISHER: Final = "Xmpp-Publisher"
@@ -42,6 +43,8 @@ TEXT_TYPE: Final = "text/plain; charset=utf-8"
 _UTF_8: Final = frozenset({"charset=utf-8", "charset=us-ascii"})
 _UTF_8_BYTES_MAX: Final = 4
 """Of a character."""
+_LINES_CHARACTERS_MAX: Final = len("Content-Type: \r\nContent-Length: 999999999999\r\n\r\n")
+"""Of the two lines that each section has in any case, without its type."""
 
 FRAGMENT_LIMITS: Final = ParserLimits(stanza_bytes_max=2**20, depth_max=40, tag_bytes_max=2**20)
 """For content to be sent as XML; what is beyond them is sent as bytes.
@@ -110,8 +113,7 @@ def read_item(item: Element, limits: Limits, beside: Element | None = None) -> I
         if len(id) > ITEM_ID_CHARACTERS_MAX:
             raise HeaderRefusal(ITEM_ID, id, f"at most {ITEM_ID_CHARACTERS_MAX} characters")
         headers.append((ITEM_ID, id))
-    _check_head(headers, limits)
-    check_sections(sections, limits)
+    check_bounds(headers, sections, limits)
     for name, value in headers:
         if not is_header_name(name):
             raise HeaderRefusal(name, value, "named with 1 to 128 visible ASCII characters and no colon")
@@ -130,25 +132,24 @@ def _check_one_payload(item: Element) -> None:
         raise StanzaError("bad-request", "modify", "more than one payload", pubsub="invalid-payload")
 
 
-def check_sections(sections: list[Section], limits: Limits) -> None:
-    """Check the bounds that every front end keeps, lest another cannot read the message. Raises Refusal."""
+def check_bounds(headers: list[tuple[str, str]], sections: list[Section], limits: Limits) -> None:
+    """Check the bounds that SMQP has for a frame, lest another front end or a link cannot take the message.
+
+    Those of headers are for all of them together, with those of its sections. Raises Refusal.
+    """
     if len(sections) > limits.sections_max:
         raise Refusal(Refusal.TOO_MANY, f"more than {limits.sections_max} sections")
-    for section in sections:
-        if section.content_type is XML_TYPE and not section.headers:
-            continue
-        _check_head([("Content-Type", section.content_type), *section.headers], limits)
-
-
-def _check_head(headers: list[tuple[str, str]], limits: Limits) -> None:
-    if len(headers) > limits.frame_headers_max:
+    lines = [*headers, *(header for section in sections for header in section.headers)]
+    if len(lines) > limits.frame_headers_max:
         raise Refusal(Refusal.TOO_MANY, f"more than {limits.frame_headers_max} header lines")
-    characters = 0
-    for name, value in headers:
+    characters = sum(_LINES_CHARACTERS_MAX + len(section.content_type) for section in sections)
+    for name, value in lines:
         characters += len(name) + len(value) + len(": \r\n")
     if characters * _UTF_8_BYTES_MAX <= limits.frame_header_bytes_max:
         return
-    if sum(len(f"{name}: {value}\r\n".encode()) for name, value in headers) > limits.frame_header_bytes_max:
+    size = sum(len(f"{name}: {value}\r\n".encode()) for name, value in headers)
+    size += sum(len(write_section_head(section)) for section in sections)
+    if size > limits.frame_header_bytes_max:
         text = f"the header lines are longer than {limits.frame_header_bytes_max} bytes"
         raise Refusal(Refusal.TOO_LARGE, text)
 

@@ -19,7 +19,7 @@ from plugins.xmpp.forms.payload import (
     PUBLISHER,
     TEXT_TYPE,
     Item,
-    check_sections,
+    check_bounds,
     read_item,
     xml_section,
 )
@@ -347,7 +347,7 @@ def read_message(message: Element, to: str, limits: Limits) -> Publication | Non
         sections.insert(0, Section(TEXT_TYPE, body.encode()))
     if not sections:
         return None
-    check_sections(sections, limits)
+    check_bounds([], sections, limits)
     return Publication(check_topic(topic), Item("", Message(sections=tuple(sections))))
 
 

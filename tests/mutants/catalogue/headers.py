@@ -73,6 +73,13 @@ MUTATIONS = [
         tests=("tests/routing/test_frames.py::test_header_bytes_of_sections_count_as_those_of_their_frame",),
     ),
     Mutation(
+        name="of an item of XMPP the headers of sections are not counted with its others",
+        file="plugins/xmpp/forms/payload.py",
+        old="lines = [*headers, *(header for section in sections for header in section.headers)]",
+        new="lines = headers",
+        tests=("tests/plugins/xmpp/test_refusals.py",),
+    ),
+    Mutation(
         name="headers of sections take no memory",
         file="routing/message.py",
         old="for name, value in section.headers:",

@@ -147,18 +147,31 @@ def headers_of(*lines: str) -> str:
     return f"<headers xmlns='{SMQP}'>{text}</headers>"
 
 
+def section_with(*lines: str) -> str:
+    text = "".join(f"<header name='X'>{line}</header>" for line in lines)
+    return f"<section xmlns='{SMQP}' type='a/b'>{text}</section>"
+
+
 @pytest.mark.parametrize(
     ("content", "refused"),
     [
         (f"<section xmlns='{SMQP}'/>" * 65, ("wait", "policy-violation")),
         (headers_of(*["x"] * 200), ("wait", "policy-violation")),
         (headers_of("x" * 65_536), ("modify", "not-acceptable")),
-        (
-            f"<section xmlns='{SMQP}' type='a/b'><header name='X'>{'x' * 65_536}</header></section>",
-            ("modify", "not-acceptable"),
-        ),
+        (section_with("x" * 65_536), ("modify", "not-acceptable")),
+        (headers_of(*["x"] * 100) + section_with(*["x"] * 60) * 2, ("wait", "policy-violation")),
+        (headers_of("x" * 20_000) + section_with("x" * 20_000) * 3, ("modify", "not-acceptable")),
+        (section_with("ü" * 20_000) * 2, ("modify", "not-acceptable")),
     ],
-    ids=["sections", "headers", "a long header", "a long header of a section"],
+    ids=[
+        "sections",
+        "headers",
+        "a long header",
+        "a long header of a section",
+        "headers, with those of sections",
+        "long headers, with those of sections",
+        "long headers of sections, in bytes",
+    ],
 )
 async def test_what_no_other_front_end_could_read_is_refused(
     tmp_path: Path, content: str, refused: tuple[str, str]
