@@ -21,6 +21,11 @@ FEW_HEADERS_BYTES: Final = 2_048
 DEPTH_UNLIMITED: Final = -1
 
 
+def text_bytes(text: str) -> int:
+    """What a text takes in memory: each character as much as that one of them which takes most, up to 4."""
+    return len(text) if text.isascii() else text.__sizeof__()
+
+
 class Section(msgspec.Struct, frozen=True):
     """One content section: its type, its other Content-* headers in order, and its bytes."""
 
@@ -82,11 +87,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         """About the memory of headers unknown to SMQP, and of those of sections; 0 for few short ones."""
         total = 0
         for name, value in self.others:
-            total += len(name) + len(value) + HEADER_BYTES
+            total += len(name) + text_bytes(value) + HEADER_BYTES
         for section in self.sections:
-            total += len(section.content_type) + HEADER_BYTES
+            total += text_bytes(section.content_type) + HEADER_BYTES
             for name, value in section.headers:
-                total += len(name) + len(value) + HEADER_BYTES
+                total += len(name) + text_bytes(value) + HEADER_BYTES
         return total if total > FEW_HEADERS_BYTES else 0
 
     @property

@@ -33,6 +33,7 @@ from plugins.stomp.settings import StompSettings
 from plugins.stomp.subscription import Subscription, read_boolean
 from plugins.stomp.transactions import Transactions
 from routing.errors import Refusal
+from routing.message import text_bytes
 
 
 class _Quiet:
@@ -251,7 +252,8 @@ class StompConversation(Conversation):
         headers = frame.headers
         transaction, receipt = headers.get("transaction"), headers.get("receipt")
         if transaction is not None:
-            size = len(frame.body) + sum(len(name) + len(value) for name, value in headers.items())
+            size = len(frame.body)
+            size += sum(text_bytes(name) + text_bytes(value) for name, value in headers.items())
             self._transactions.add(transaction, sending.read_for_commit(frame), size, len(headers))
             self._receipt(receipt)
             return

@@ -142,12 +142,20 @@ def test_under_pressure_what_a_worker_has_in_hand_is_dropped_last() -> None:
     "headers",
     [
         {"others": (("X", "y" * 3_000),)},
+        {"others": (("X", "🦀" + "y" * 700),)},
         {"others": tuple((f"X-{number}", "") for number in range(15))},
         {"sections": (Section("text/plain", b"", (("X", "y" * 3_000),)),)},
         {"sections": (Section("text/plain; x=" + "y" * 3_000, b""),)},
         {"sections": tuple(Section("text/plain", b"") for _ in range(15))},
     ],
-    ids=["a long header", "many headers", "a long one of a section", "a long type", "many sections"],
+    ids=[
+        "a long header",
+        "one with letters that take much",
+        "many headers",
+        "a long one of a section",
+        "a long type",
+        "many sections",
+    ],
 )
 def test_unguaranteed_messages_without_bodies_take_memory_too(
     site: RouterSite, headers: dict[str, Any]

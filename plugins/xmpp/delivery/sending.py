@@ -28,6 +28,7 @@ from plugins.xmpp.known.transfers import Transfer, Transfers, carrier, deliver
 from plugins.xmpp.wire.component import Component, StanzaTooLargeError
 from plugins.xmpp.wire.serializer import UnsendableError
 from routing.errors import Refusal
+from routing.message import text_bytes
 
 NO_ROOM_S: Final = 2.0
 """Until an item is offered again that there was no room to hold until it is answered."""
@@ -124,7 +125,7 @@ class Sending(Calls):
         id = port.next_id("q")
         stanza = carrier(port.name, self.jid, id, level, content, held.msg_id)
         try:
-            self.session.hold_now(port.memory_of(self.jid) + len(stanza))
+            self.session.hold_now(port.memory_of(self.jid) + text_bytes(stanza))
         except Refusal as refusal:
             self.quietly(self.session.give_back, [held.number], refusal.text, NO_ROOM_S, outcome="released")
             self._let_go(held)

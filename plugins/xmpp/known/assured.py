@@ -18,6 +18,7 @@ import msgspec
 
 from plugins.xmpp.forms.stanzas import StanzaError
 from plugins.xmpp.known.identities import bare_of
+from routing.message import text_bytes
 
 MSG_ID_CHARACTERS_MAX: Final = 1_000
 
@@ -26,8 +27,6 @@ ELEMENT_BYTES: Final = 120
 
 _ATTRIBUTES_BYTES: Final = 200
 """What an element takes that has any, besides, about."""
-
-_CHARACTER_BYTES_MAX: Final = 4
 
 
 class AssuredLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,17 +62,12 @@ class AssuredMessage(msgspec.Struct):
         names = set[str]()
         for element in self.message.iter():
             names.add(element.tag)
-            self.memory += ELEMENT_BYTES + _bytes_of(element.text) + _bytes_of(element.tail)
+            self.memory += ELEMENT_BYTES + text_bytes(element.text or "") + text_bytes(element.tail or "")
             if attributes := element.items():  # to look at `attrib` would give each element a dict
                 names.update(name for name, _ in attributes)
                 self.memory += _ATTRIBUTES_BYTES + ELEMENT_BYTES * len(attributes)
-                self.memory += sum(_bytes_of(value) for _, value in attributes)
-        self.memory += _CHARACTER_BYTES_MAX * sum(map(len, names))  # with their namespaces
-
-
-def _bytes_of(text: str | None) -> int:
-    """What its characters take: all of them as much as the one that takes most."""
-    return 0 if text is None else len(text) if text.isascii() else _CHARACTER_BYTES_MAX * len(text)
+                self.memory += sum(text_bytes(value) for _, value in attributes)
+        self.memory += sum(map(text_bytes, names))  # with their namespaces
 
 
 class _Amount:

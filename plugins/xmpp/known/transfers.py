@@ -18,6 +18,7 @@ import msgspec
 from plugins.xmpp.forms.stanzas import address_text
 from plugins.xmpp.wire.namespaces import CLIENT, QOS
 from plugins.xmpp.wire.serializer import escape_attribute
+from routing.message import text_bytes
 
 TRIES: Final = 6
 BACKOFF_MAX: Final = 16
@@ -36,6 +37,7 @@ class Transfer(msgspec.Struct):
         due_at: when it is sent again.
         tries: how often it was sent by this stream.
         unanswered: of these, those since the receiver answered, with an error that leaves it open.
+        memory: that it takes, about.
     """
 
     id: str
@@ -46,6 +48,10 @@ class Transfer(msgspec.Struct):
     due_at: float
     tries: int = 1
     unanswered: int = 1
+    memory: int = 0
+
+    def __post_init__(self) -> None:
+        self.memory = text_bytes(self.stanza)
 
 
 class Transfers:
@@ -63,7 +69,7 @@ class Transfers:
         self.forget(transfer.jid, transfer.number)
         self._open[transfer.id] = transfer
         self._by_delivery[transfer.jid, transfer.number] = transfer.id
-        self._bytes[transfer.jid] += len(transfer.stanza)
+        self._bytes[transfer.jid] += transfer.memory
         self._schedule(transfer, now)
 
     def _schedule(self, transfer: Transfer, now: float) -> None:
@@ -79,7 +85,7 @@ class Transfers:
         """Forget the request of a delivery that is no longer the receiver's."""
         id = self._by_delivery.pop((jid, number), None)
         if id is not None:
-            self._bytes[jid] -= len(self._open.pop(id).stanza)
+            self._bytes[jid] -= self._open.pop(id).memory
             if not self._bytes[jid]:
                 del self._bytes[jid]
 

@@ -140,15 +140,15 @@ MUTATIONS = [
     Mutation(
         name="an assured message counts as little as its text, whatever names are in it",
         file="plugins/xmpp/known/assured.py",
-        old="        self.memory += _CHARACTER_BYTES_MAX * sum(map(len, names))",
+        old="        self.memory += sum(map(text_bytes, names))",
         new="        pass",
         tests=(f"{_XMPP}/test_qos.py::test_what_is_held_counts_in_the_memory_that_all_front_ends_share",),
     ),
     Mutation(
-        name="an assured message counts as its text is written, and takes four times that",
+        name="an assured message counts as its characters, and takes four times that",
         file="plugins/xmpp/known/assured.py",
-        old="len(text) if text.isascii() else _CHARACTER_BYTES_MAX * len(text)",
-        new="len(text.encode())",
+        old='text_bytes(element.text or "")',
+        new='len(element.text or "")',
         tests=(f"{_XMPP}/test_qos.py::test_what_is_held_counts_in_the_memory_that_all_front_ends_share",),
     ),
     Mutation(

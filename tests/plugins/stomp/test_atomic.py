@@ -305,9 +305,10 @@ class TestBounds:
         await ada.send("SEND", SEND, b"x" * 200)
         await ada.refused(Refusal.TOO_LARGE)
 
-    async def test_headers_count_too(self, ada: StompClient) -> None:
+    @pytest.mark.parametrize("much", ["x" * 200, "🦀" + "x" * 50])
+    async def test_headers_count_too(self, ada: StompClient, much: str) -> None:
         await ada.ask("BEGIN", {"transaction": "t"})
-        await ada.send("SEND", {**SEND, "x-much": "x" * 200})
+        await ada.send("SEND", {**SEND, "x-much": much})
         await ada.refused(Refusal.TOO_LARGE)
 
 

@@ -120,20 +120,21 @@ async def test_an_item_received_by_who_is_gone_waits_for_it(tmp_path: Path, leav
         assert again.get("msgId") == request.get("msgId")
 
 
+@pytest.mark.parametrize("text", ["x" * 4_000, "🦀" + "x" * 350], ids=["letters", "letters that take much"])
 async def test_what_a_client_does_not_answer_counts_in_the_memory_that_all_front_ends_share(
-    tmp_path: Path,
+    tmp_path: Path, text: str
 ) -> None:
     limits = Limits(message_bytes_max=10_000, unfinished_bytes_max=20_000)
     async with xmpp_site(tmp_path, limits=limits) as (server, _, site):
         client, budget = await counter(server), site.broker.unfinished
-        large = f"<a xmlns='urn:a'>{'x' * 4_000}</a>"
+        large = f"<a xmlns='urn:a'>{text}</a>"
         for number in range(4):
-            text = f"<publish node='{NODE}'><item id='{number}'>{large}</item></publish>"
-            pubsub = f"<pubsub xmlns='{PUBSUB}'>{text}</pubsub>"
+            publish = f"<publish node='{NODE}'><item id='{number}'>{large}</item></publish>"
+            pubsub = f"<pubsub xmlns='{PUBSUB}'>{publish}</pubsub>"
             assert (await server.client("ada@shakespeare.lit/p").iq("set", pubsub)).get("type") == "result"
         requests = [await next_request(client) for _ in range(2)]
         assert client.quiet()
-        assert 2 * len(large) < budget.bytes <= limits.unfinished_bytes_max // 2
+        assert 7_000 < budget.bytes <= limits.unfinished_bytes_max // 2
         for iq, request in requests:
             await answer(client, iq, f"<received xmlns='{QOS}' msgId='{request.get('msgId')}'/>")
         later = [await next_request(client) for _ in range(4)]
