@@ -23,7 +23,14 @@ from plugins.stomp.destinations import TEMPORARY_PREFIXES, Destination, parse_de
 from plugins.stomp.headers import write_timeout
 from plugins.stomp.messages import shared_part
 from plugins.stomp.settings import StompSettings
-from plugins.stomp.subscription import Subscription, durable_name, read_ack_mode, read_options
+from plugins.stomp.subscription import (
+    Prefixes,
+    Subscription,
+    durable_name,
+    read_ack_mode,
+    read_id,
+    read_options,
+)
 from routing.errors import Refusal
 from routing.message import INFINITE
 from routing.names import make_address
@@ -79,6 +86,7 @@ class Consuming:
         self._delivering: dict[tuple[str, str], Subscription] = {}  # by target and name
         self._temporary: dict[str, str] = {}  # system topics by name
         self._numbered: dict[int, Subscription] = {}
+        self._prefixes: Prefixes = {}
         # Deliveries that were withdrawn, or given back (None), and why.
         self._lost: dict[int, tuple[Subscription | None, str]] = {}
         self._forgotten = 0  # the greatest number of those of which that is not known any more
@@ -102,7 +110,7 @@ class Consuming:
                 self._end(replies.key, None)
         ack = read_ack_mode(headers)
         options = read_options(headers, ack, destination, self._settings, self.limits)
-        subscription = Subscription(headers.get("id"), destination, targets, ack, headers.get("receipt"))
+        subscription = Subscription(read_id(headers), destination, targets, ack, headers.get("receipt"))
         self._begin(subscription, options, subscription)
 
     def _begin(
@@ -236,7 +244,8 @@ class Consuming:
             between += self._expiry(event.expires_in_s)
         if self._settings.cloud_headers:
             between += self._cloud(event, shared.smuid)
-        self._out += (subscription.prefix(event, self._version), between.encode(), shared.bytes)
+        prefix = subscription.prefix(event, self._version, self._prefixes)
+        self._out += (prefix, between.encode(), shared.bytes)
         if event.acknowledge:
             if automatic:
                 self._finished.append(number)

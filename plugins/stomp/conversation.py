@@ -358,7 +358,7 @@ class StompConversation(Conversation):
         self.unanswered -= 1
         if isinstance(request, Subscription):
             request.begun = True
-            receipt = request.receipt
+            receipt, request.receipt = request.receipt, None
         else:
             receipt = None if request is QUIET else request
         if answer.error is not None:

@@ -179,13 +179,13 @@ def _target(name: str, text: str) -> str:
 
 def _channels(queue: str, channels: str, prefix: str, text: str) -> dict[str, str]:
     check_topic(queue)
-    topics = {}
-    for channel in channels.split(","):
+    topics, named = {}, channels.split(",")
+    if len(named) > CHANNELS_MAX:
+        raise Refusal(Refusal.BAD_TOPIC, f"{text[:300]!r} names more than {CHANNELS_MAX} channels")
+    for channel in named:
         if not _is_channel(channel):
             raise Refusal(
                 Refusal.BAD_TOPIC, f"{text[:300]!r}: a channel is 1 to 64 of A-Z, a-z, 0-9, '.', '_', '-'"
             )
         topics[check_topic(f"{queue}.{channel}")] = f"{prefix}{queue}/{channel}"
-    if len(topics) > CHANNELS_MAX:
-        raise Refusal(Refusal.BAD_TOPIC, f"{text[:300]!r} names more than {CHANNELS_MAX} channels")
     return topics

@@ -14,14 +14,20 @@ from routing.headers import BOOLEANS, read_seconds
 
 AckMode = Literal["auto", "client", "client-individual"]
 
+Prefixes = dict[tuple[int, str, str | None], bytes]
+"""By the number of the subscription, the topic, and the mode where that tells."""
+
 _DURABLE_NAMES: Final = ("activemq.subscriptionName", "durable-subscription-name", "durable-subscriber-name")
 _PREFETCH: Final = ("prefetch-count", "activemq.prefetchSize")
 _REFUSED: Final = ("browser", "no-local", "activemq.noLocal", "activemq.exclusive")
 """Whoever asks for these of ActiveMQ would lose messages, or get some twice, if they were passed over."""
 _ACCEPTS: Final[dict[str, Accepts]] = {"topic": "ALL", "queue": "ONE"}
 
+ID_BYTES_MAX: Final = 1_024
+"""Each is kept for as long as its subscription, and is in each MESSAGE of it."""
+
 PREFIXES_BYTES_MAX: Final = 262_144
-"""Of the destinations that a subscription keeps written; a pattern may take any number of topics."""
+"""Of the beginnings of MESSAGEs that a connection keeps written; a pattern may take any number of topics."""
 
 PREFIX_BYTES: Final = 250
 """What one of them takes besides its text."""
@@ -37,7 +43,7 @@ class Subscription:
         id: as the client gave it; None in STOMP 1.0 without one.
         targets: topics, by each the destination that its messages name, or a pattern.
         name: tells it apart from the other subscriptions of the account and channel.
-        receipt: of its SUBSCRIBE; None where that asked for none.
+        receipt: of its SUBSCRIBE, until that is answered; None where it asked for none.
         durable: it outlives the connection.
         begun: what the session tells of it is its own. Before the SUBSCRIBE of a durable one is answered,
             that was on its way when this connection left the same one, which has given it back.
@@ -58,7 +64,6 @@ class Subscription:
         "lost",
         "name",
         "number",
-        "prefixes",
         "receipt",
         "settled_to",
         "targets",
@@ -85,17 +90,16 @@ class Subscription:
         self.lost: list[int] = []
         self.forgotten = 0
         self.settled_to = 0
-        self.prefixes: dict[tuple[str, str | None], bytes] = {}
 
     @property
     def key(self) -> tuple[str, str]:
         """What frames of this connection name it by."""
         return ("id", self.id) if self.id is not None else ("destination", self.destination.text)
 
-    def prefix(self, event: Delivered, version: Version) -> bytes:
-        """The first lines of a MESSAGE, up to and with its destination."""
+    def prefix(self, event: Delivered, version: Version, prefixes: Prefixes) -> bytes:
+        """The first lines of a MESSAGE, up to and with its destination; `prefixes` are the connection's."""
         delivery = event.stored.message.delivery if self.destination.kind == "plain" else None
-        prefix = self.prefixes.get((event.topic, delivery))
+        prefix = prefixes.get((self.number, event.topic, delivery))
         if prefix is None:
             destination = self.destination.of(event.topic) if event.pattern else self.targets[event.topic]
             if delivery is not None:
@@ -106,9 +110,9 @@ class Subscription:
                 lines.append(f"subscription:{escape(self.id, version)}")
             lines.append(f"destination:{escape(destination, version)}\n")
             prefix = "\n".join(lines).encode()
-            if len(self.prefixes) >= PREFIXES_BYTES_MAX // (PREFIX_BYTES + len(prefix)):
-                self.prefixes.clear()
-            self.prefixes[event.topic, delivery] = prefix
+            if len(prefixes) >= PREFIXES_BYTES_MAX // (PREFIX_BYTES + len(prefix)):
+                prefixes.clear()
+            prefixes[self.number, event.topic, delivery] = prefix
         return prefix
 
     def settled(self, number: int) -> list[int]:
@@ -158,6 +162,14 @@ class Subscription:
         if self.ack == "client":
             return self.settled_to < min(number, self.forgotten)
         return number <= self.forgotten and number not in self.held
+
+
+def read_id(headers: dict[str, str]) -> str | None:
+    """The `id` of a SUBSCRIBE, if it has one. Raises HeaderRefusal."""
+    id = headers.get("id")
+    if id is not None and len(id.encode()) > ID_BYTES_MAX:
+        raise HeaderRefusal("id", id, f"at most {ID_BYTES_MAX} bytes")
+    return id
 
 
 def read_ack_mode(headers: dict[str, str]) -> AckMode:

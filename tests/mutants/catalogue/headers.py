@@ -80,6 +80,13 @@ MUTATIONS = [
         tests=("tests/plugins/xmpp/test_refusals.py",),
     ),
     Mutation(
+        name="the id of a subscription of STOMP has any length",
+        file="plugins/stomp/subscription.py",
+        old="len(id.encode()) > ID_BYTES_MAX",
+        new="False",
+        tests=("tests/plugins/stomp/test_limits.py::test_a_subscription_with_a_very_long_id_is_refused",),
+    ),
+    Mutation(
         name="characters that take four bytes count as one",
         file="routing/message.py",
         old="return len(text) if text.isascii() else text.__sizeof__()",

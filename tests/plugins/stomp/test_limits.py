@@ -6,8 +6,8 @@ import pytest
 from daemon.broker.bodies import Stored
 from daemon.frontend import Delivered
 from daemon.settings import Limits
-from plugins.stomp.destinations import parse_destination
-from plugins.stomp.subscription import Subscription
+from plugins.stomp.destinations import CHANNELS_MAX, parse_destination
+from plugins.stomp.subscription import ID_BYTES_MAX, Prefixes, Subscription
 from routing.errors import Refusal
 from routing.message import Message
 from tests.support.remembered import bytes_kept
@@ -71,16 +71,32 @@ async def test_those_of_a_configuration_that_is_read_anew_hold_for_who_is_logged
     await ada.refused(Refusal.TOO_LARGE)
 
 
-@pytest.mark.parametrize("id", ["0", "0" * 16_000], ids=["short", "long"])
-def test_however_many_topics_a_pattern_takes_few_destinations_are_kept(id: str) -> None:
-    subscription = Subscription(id, parse_destination("/topic/t.#"), {"t.#": "/topic/t.#"}, "auto")
-    stored = Stored(message=Message())
+async def test_a_subscription_with_a_very_long_id_is_refused(ada: StompClient) -> None:
+    await ada.subscribe("/topic/news", id="ü" * (ID_BYTES_MAX // 2))
+    await ada.send("SUBSCRIBE", {"destination": "/topic/news", "id": "ü" * (ID_BYTES_MAX // 2) + "x"})
+    await ada.refused(Refusal.BAD_HEADER)
+
+
+async def test_a_destination_that_names_channels_again_and_again_is_refused(ada: StompClient) -> None:
+    await ada.subscribe("/queue/orders/" + ",".join(["eu"] * CHANNELS_MAX))
+    await ada.send("SUBSCRIBE", {"destination": "/queue/orders/" + ",".join(["eu"] * 65), "id": "1"})
+    await ada.refused(Refusal.BAD_TOPIC)
+
+
+@pytest.mark.parametrize("id", ["0", "0" * ID_BYTES_MAX], ids=["short", "long"])
+def test_however_many_topics_patterns_take_few_destinations_are_kept_of_a_connection(id: str) -> None:
+    targets = {"t.#": "/topic/t.#"}
+    subscriptions = [Subscription(id, parse_destination("/topic/t.#"), targets, "auto") for _ in range(3)]
+    for number, subscription in enumerate(subscriptions):
+        subscription.number = number
+    stored, prefixes = Stored(message=Message()), Prefixes()
 
     def deliver(number: int) -> None:
         event = Delivered(
             number, f"t.{number}", "", stored, 1, False, False, None, None, 60.0, False, 0, number, "t.#"
         )
         written = f"MESSAGE\nsubscription:{id}\ndestination:/topic/t.{number}\n"
-        assert subscription.prefix(event, "1.2") == written.encode()
+        for subscription in subscriptions:
+            assert subscription.prefix(event, "1.2", prefixes) == written.encode()
 
     assert bytes_kept(deliver, times=1_900) < 300_000
