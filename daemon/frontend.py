@@ -400,7 +400,7 @@ class Site(Protocol):
     async def serve_streams(
         self,
         listen: tuple[str, ...],
-        handler: Callable[[trio.abc.Stream, str], Awaitable[object]],
+        handler: Callable[[trio.abc.Stream, str, float], Awaitable[object]],
         *,
         socket_name: str,
         tls: bool,
@@ -408,8 +408,9 @@ class Site(Protocol):
         refusal: bytes = b"",
         task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Accept connections and run `handler(stream, remote)` for each, until the site drains.
+        """Accept connections and run `handler(stream, remote, login_by)` for each, until the site drains.
 
+        `login_by` is when `login_timeout_s` is over, of which the handshake of TLS has taken its part.
         `listen` holds `host:port` or `[v6]:port`; sockets that systemd passed under `socket_name` are
         taken in their place. Limits on connections are kept here: one beyond them is sent `refusal`, unless
         it is TLS, and closed. An exception of a handler is logged and ends its connection only. On

@@ -43,7 +43,13 @@ class ClientConnection:
     """One connection while it is served."""
 
     def __init__(
-        self, site: Site, protocol: str, conversation: Conversation, transport: Transport, remote: str
+        self,
+        site: Site,
+        protocol: str,
+        conversation: Conversation,
+        transport: Transport,
+        remote: str,
+        login_by: float,
     ) -> None:
         self._site = site
         self._protocol = protocol
@@ -56,6 +62,7 @@ class ClientConnection:
         self._answers_end = False  # the session gives none any more, or none in time
         self._limits = site.limits  # of which the conversation knows
         self._output = Output(site, conversation, transport, self._finish)
+        self._output.login_by = login_by
         self._silence = Silence(site, conversation)
         self._ahead_bytes = 0  # read while nothing was carried out
         self._left_by = math.inf  # who has closed its own direction, and is slowed down
@@ -66,7 +73,6 @@ class ClientConnection:
     async def run(self) -> None:
         """Run the connection until both sides have said what they have to say."""
         conversation = self._conversation
-        self._output.login_by = trio.current_time() + self._site.limits.login_timeout_s
         if not await self._open():
             return
         try:

@@ -24,7 +24,7 @@ from daemon.frontend import Limits
 
 _log = logging.getLogger(__name__)
 
-StreamHandler = Callable[[trio.abc.Stream, str], Awaitable[object]]
+StreamHandler = Callable[[trio.abc.Stream, str, float], Awaitable[object]]
 
 BACKLOG: Final = 1024
 LOGGED_EVERY_S: Final = 10.0
@@ -161,14 +161,15 @@ class Listeners:
         remote: str,
     ) -> None:
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        login_by = trio.current_time() + self._limits().login_timeout_s
         if tls is None:
-            await handler(stream, remote)
+            await handler(stream, remote, login_by)
             return
         context = tls()
         assert context is not None  # without it nothing was listened for, and a reload takes none away
         # What is lost when a peer closes without TLS's goodbye would be noticed by the frames.
         tls_stream = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
-        with trio.move_on_after(self._limits().login_timeout_s) as handshake:
+        with trio.move_on_at(login_by) as handshake:
             try:
                 await tls_stream.do_handshake()
             except trio.BrokenResourceError as error:
@@ -177,7 +178,7 @@ class Listeners:
         if handshake.cancelled_caught:
             _log.info("%s: TLS handshake took too long", remote)
             return
-        await handler(tls_stream, remote)
+        await handler(tls_stream, remote, login_by)
         # Without our goodbye some clients report an error at the end of each connection.
         with trio.move_on_after(GOODBYE_S), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await tls_stream.unwrap()

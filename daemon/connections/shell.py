@@ -56,8 +56,8 @@ class Connections:
             task_status.started()
 
     async def _listen(self, endpoint: Endpoint, task_status: trio.TaskStatus[list[str]]) -> None:
-        async def handle(stream: trio.abc.Stream, remote: str) -> None:
-            await self.serve(endpoint.transport(stream), remote)
+        async def handle(stream: trio.abc.Stream, remote: str, login_by: float) -> None:
+            await self.serve(endpoint.transport(stream), remote, login_by)
 
         await self._site.serve_streams(
             endpoint.addresses,
@@ -68,13 +68,15 @@ class Connections:
             task_status=task_status,
         )
 
-    async def serve(self, transport: Transport, remote: str) -> None:
+    async def serve(self, transport: Transport, remote: str, login_by: float) -> None:
         """Carry one connection to its end; the caller closes its stream.
 
+        Its client has to log in by `login_by`; what it takes to verify a password comes on top of that.
         Errors of the stream and of the client end here. Cancellation and faults of ours pass through, after
         the session has been closed.
         """
-        connection = ClientConnection(self._site, self._protocol, self._begin(remote), transport, remote)
+        conversation = self._begin(remote)
+        connection = ClientConnection(self._site, self._protocol, conversation, transport, remote, login_by)
         self._open.add(connection)
         try:
             await connection.run()

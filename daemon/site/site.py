@@ -259,7 +259,7 @@ class RunningSite:
     async def serve_streams(
         self,
         listen: tuple[str, ...],
-        handler: Callable[[trio.abc.Stream, str], Awaitable[object]],
+        handler: Callable[[trio.abc.Stream, str, float], Awaitable[object]],
         *,
         socket_name: str,
         tls: bool,

@@ -62,8 +62,9 @@ class WebConnection:
         turn: trio.Lock,
         stream: Any,
         remote: str,
+        login_by: float,
     ) -> None:
-        """`turn` is one for all connections."""
+        """`turn` is one for all connections; by `login_by` there has to be a request."""
         self._site = site
         self._app = app
         self._config = config
@@ -73,7 +74,7 @@ class WebConnection:
         self._remote = remote
         self._tls = isinstance(stream, trio.SSLStream)
         self._writing = trio.Lock()
-        self._reading = trio.CancelScope(deadline=trio.current_time() + site.limits.login_timeout_s)
+        self._reading = trio.CancelScope(deadline=login_by)
         self._lost = False
         self._requests = set[Incoming]()
         self._begun = True

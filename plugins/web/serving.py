@@ -79,10 +79,10 @@ class WebServer:
         self._config.h2_max_concurrent_streams = REQUESTS_MAX
         self._open: set[WebConnection] = set()
 
-    async def serve(self, stream: trio.abc.Stream, remote: str) -> None:
+    async def serve(self, stream: trio.abc.Stream, remote: str, login_by: float) -> None:
         """Carry one connection to its end. Errors of the client end here."""
         connection = WebConnection(
-            self._site, self._app, self._config, self._worker, self._turn, stream, remote
+            self._site, self._app, self._config, self._worker, self._turn, stream, remote, login_by
         )
         self._open.add(connection)
         try:

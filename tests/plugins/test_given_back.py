@@ -1,5 +1,6 @@
 """However a connection ends that holds part of a message, what it held is given back."""
 
+import math
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -61,7 +62,7 @@ async def test_nothing_stays_counted_when_all_have_gone(
                 if speak is smqp:
                     nursery.start_soon(serve_connection, site, theirs, remote)
                 else:
-                    nursery.start_soon(server.serve, StreamTransport(theirs), remote)
+                    nursery.start_soon(server.serve, StreamTransport(theirs), remote, math.inf)
                 await ours.send_all(login + message[:cut])
                 with trio.move_on_after(chance.random() / 2):
                     while True:

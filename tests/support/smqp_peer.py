@@ -36,7 +36,8 @@ async def serve_connection(site: BrokerSite, stream: trio.abc.Stream, remote: st
     async with trio.open_nursery() as nursery:
         nursery.start_soon(served.drain)
         try:
-            await served.serve(StreamTransport(stream), remote)
+            login_by = trio.current_time() + site.limits.login_timeout_s
+            await served.serve(StreamTransport(stream), remote, login_by)
         finally:
             await trio.aclose_forcefully(stream)
         nursery.cancel_scope.cancel()

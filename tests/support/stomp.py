@@ -125,7 +125,8 @@ async def stomp_server(site: BrokerSite, settings: StompSettings) -> AsyncIterat
             async def serve() -> None:
                 async with theirs:
                     transport = WebSocketTransport(theirs) if websocket else StreamTransport(theirs)
-                    await served.serve(transport, "test")
+                    login_by = trio.current_time() + site.limits.login_timeout_s
+                    await served.serve(transport, "test", login_by)
 
             nursery.start_soon(serve)
             return StompClient(ours, version)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import trio
 from trio.testing import memory_stream_pair
 
+from daemon.settings import Limits
 from plugins.web.serving import WebServer
 from tests.support.site import PASSWORD
 from tests.support.web import REMOTE
@@ -28,7 +29,8 @@ class ServedConnection:
         self.ended = trio.Event()
 
     async def serve(self, server: WebServer) -> None:
-        await server.serve(self._theirs, REMOTE)
+        login_by = trio.current_time() + Limits().login_timeout_s
+        await server.serve(self._theirs, REMOTE, login_by)
         await self._theirs.aclose()
         self.ended.set()
 

@@ -68,7 +68,7 @@ def rig(nursery: trio.Nursery) -> Rig:
     return Rig(nursery)
 
 
-async def echo(stream: trio.abc.Stream, remote: str) -> None:
+async def echo(stream: trio.abc.Stream, remote: str, login_by: float) -> None:
     async for data in stream:
         await stream.send_all(data)
 
@@ -91,9 +91,9 @@ async def answers(stream: trio.abc.Stream) -> bool:
 async def test_each_connection_is_handled_with_its_remote_address(rig: Rig) -> None:
     remotes = []
 
-    async def handler(stream: trio.abc.Stream, remote: str) -> None:
+    async def handler(stream: trio.abc.Stream, remote: str, login_by: float) -> None:
         remotes.append(remote)
-        await echo(stream, remote)
+        await echo(stream, remote, login_by)
 
     (address,) = await rig.serve(handler, "127.0.0.1:0")
     async with await connect(address) as stream:
@@ -128,7 +128,7 @@ async def test_a_handler_that_fails_ends_its_connection_only(
         await stream.receive_some()
         raise KeyError("our mistake")
 
-    async def handler(stream: trio.abc.Stream, remote: str) -> None:
+    async def handler(stream: trio.abc.Stream, remote: str, login_by: float) -> None:
         async with trio.open_nursery() as tasks:
             tasks.start_soon(fails_in_a_task, stream)
             tasks.start_soon(trio.sleep_forever)
@@ -145,7 +145,7 @@ async def test_a_handler_that_fails_ends_its_connection_only(
 async def test_a_lost_connection_is_no_error(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     handled = trio.Event()
 
-    async def handler(stream: trio.abc.Stream, remote: str) -> None:
+    async def handler(stream: trio.abc.Stream, remote: str, login_by: float) -> None:
         try:
             await stream.receive_some()
         finally:
@@ -316,7 +316,7 @@ async def test_tls_serves_the_certificate_that_is_current(rig: Rig, make_tls: An
 
 
 async def test_tls_ends_with_its_goodbye(rig: Rig, make_tls: Any) -> None:
-    async def leave(stream: trio.abc.Stream, remote: str) -> None:
+    async def leave(stream: trio.abc.Stream, remote: str, login_by: float) -> None:
         await stream.send_all(b"bye")
 
     tls = make_tls("a.example")
@@ -327,6 +327,28 @@ async def test_tls_ends_with_its_goodbye(rig: Rig, make_tls: Any) -> None:
     async with trio.SSLStream(await connect(address), context, server_hostname="a.example") as stream:
         assert await stream.receive_some() == b"bye"
         assert await stream.receive_some() == b""  # without the goodbye it is broken
+
+
+@pytest.mark.parametrize("over_tls", [False, True])
+async def test_the_handshake_takes_its_part_of_the_time_to_log_in(
+    rig: Rig, make_tls: Any, clock: MockClock, over_tls: bool
+) -> None:
+    given: list[float] = []
+
+    async def note(stream: trio.abc.Stream, remote: str, login_by: float) -> None:
+        given.append(login_by)
+        await echo(stream, remote, login_by)
+
+    tls = make_tls("a.example")
+    rig.context = client_context(tls)
+    (address,) = await rig.serve(note, "127.0.0.1:0", tls=over_tls)
+    async with await connect(address) as tcp:
+        connected_at = trio.current_time()
+        await trio.sleep(rig.limits.login_timeout_s - 2)
+        context = ssl.create_default_context(cafile=str(tls.certificate))
+        stream = trio.SSLStream(tcp, context, server_hostname="a.example") if over_tls else tcp
+        assert await answers(stream)
+    assert given == [pytest.approx(connected_at + rig.limits.login_timeout_s, abs=1)]
 
 
 async def test_a_handshake_that_fails_or_takes_too_long_ends_its_connection_only(

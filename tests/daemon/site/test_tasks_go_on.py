@@ -1,5 +1,6 @@
 """No error of ours in one of its tasks ends a site."""
 
+import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -158,7 +159,7 @@ async def test_a_client_that_cannot_be_told_goodbye_keeps_it_from_no_other(
         for number in range(8):
             client, server = trio.testing.memory_stream_pair()
             remote = f"{'broken' if number % 2 else 'client'}:{number}"
-            nursery.start_soon(connections.serve, StreamTransport(server), remote)
+            nursery.start_soon(connections.serve, StreamTransport(server), remote, math.inf)
             clients.append(client)
         await trio.testing.wait_all_tasks_blocked(0.01)
         nursery.start_soon(site.keep_going, "the goodbye to clients", connections.drain)

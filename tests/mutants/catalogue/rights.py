@@ -115,4 +115,11 @@ MUTATIONS = [
             "tests/daemon/accounts/test_accounts_file.py::test_an_accounts_file_that_others_can_read_is_refused",
         ),
     ),
+    Mutation(
+        name="over TLS there is twice the time to log in",
+        file="daemon/connections/listen.py",
+        old="await handler(tls_stream, remote, login_by)",
+        new="await handler(tls_stream, remote, trio.current_time() + self._limits().login_timeout_s)",
+        tests=("tests/daemon/connections/test_listen.py",),
+    ),
 ]
