@@ -22,7 +22,7 @@ from typing import Any, Final
 import trio
 from hypercorn.config import Config
 from hypercorn.events import Closed, RawData
-from hypercorn.protocol.h11 import H2CProtocolRequiredError, H2ProtocolAssumedError
+from hypercorn.protocol.h11 import H2ProtocolAssumedError
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
 
@@ -166,15 +166,9 @@ class WebConnection:
         try:
             await self._protocol.handle(RawData(data))
         except H2ProtocolAssumedError as assumed:
-            self._protocol, left = self._speak(Http2), assumed.data
+            self._protocol = self._speak(Http2)
             await self._protocol.initiate()
-        except H2CProtocolRequiredError as asked:
-            self._protocol, left = self._speak(Http2), asked.data
-            await self._protocol.initiate(asked.headers, asked.settings)
-        else:
-            return
-        if left:
-            await self._handle(left)
+            await self._handle(assumed.data)
 
     # -- what goes --------------------------------------------------------------------------------
 

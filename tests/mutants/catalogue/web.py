@@ -212,6 +212,13 @@ MUTATIONS = [
         tests=(FRAMES + "TestFrames",),
     ),
     Mutation(
+        name="who asks for HTTP/2 in HTTP/1.1 gets it, over TLS, too",
+        file="plugins/web/http1.py",
+        old="    async def _check_protocol(",
+        new="    async def _check_no_protocol(",
+        tests=(FRAMES + "TestFrames",),
+    ),
+    Mutation(
         name="a head counts without its path",
         file="plugins/web/http2.py",
         old='_kept_bytes(request.headers, head[b":path"])',

@@ -111,6 +111,13 @@ class TestFrames:
             assert (await connected.ours.receive_some()).startswith(b"HTTP/1.1 403 ")
             await connected.ended.wait()
 
+    async def test_who_would_change_to_http_2_is_answered_in_http_1(
+        self, connected: ServedConnection, autojump_clock: MockClock
+    ) -> None:
+        upgrade = b"Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABk\r\n\r\n"
+        await connected.ours.send_all(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n" + upgrade)
+        assert (await connected.ours.receive_some()).startswith(b"HTTP/1.1 200 ")
+
     async def test_a_websocket_over_http_2(self, client: Http2Client, autojump_clock: MockClock) -> None:
         """Which is not offered. Other requests of its connection go on."""
         listening = await client.begin("GET", "/events", ADA)
