@@ -9,13 +9,16 @@ from h2.frame_buffer import FrameBuffer
 from h2.settings import SettingCodes, Settings
 from hpack import Decoder, HPACKDecodingError
 from hpack.struct import HeaderTuple
-from hyperframe.frame import ContinuationFrame, HeadersFrame, PushPromiseFrame
+from hyperframe.frame import ContinuationFrame, DataFrame, HeadersFrame, PushPromiseFrame
 
 UPDATES_MAX: Final = 2
 """Changes of its table that a head may begin with: to the smallest size, and to the last (RFC 7541 4.2)."""
 
 LENGTH_BYTES: Final = 3
-"""At the beginning of a frame (RFC 9113 4.1)."""
+"""At the beginning of a frame, before its type (RFC 9113 4.1)."""
+
+FRAME_HEAD_BYTES: Final = 9
+"""What comes before the payload of a frame."""
 
 TABLE_BYTES_MAX: Final = 4_096
 """Of the headers of ours that the other end is to remember, and we with it; it may offer up to 4 GiB."""
@@ -23,15 +26,16 @@ TABLE_BYTES_MAX: Final = 4_096
 KNOWN: Final = frozenset(SettingCodes)
 
 
-def bound(connection: H2Connection, head_bytes_max: int) -> None:
-    """Bound what comes on a connection, to which nothing has come yet.
+def bound(connection: H2Connection, head_bytes_max: int) -> "FramesBounded":
+    """Bound what comes on a connection, to which nothing has come yet. Returns what holds its frames.
 
     A head has at most so many bytes, as it comes and as HPACK counts its headers.
     """
     is_client = connection.config.client_side
-    connection.incoming_buffer = FramesBounded(head_bytes_max, from_client=not is_client)
+    connection.incoming_buffer = frames = FramesBounded(head_bytes_max, from_client=not is_client)
     connection.decoder = UpdatesBounded(head_bytes_max)
     connection.remote_settings = SettingsKnown(client=not is_client)
+    return frames
 
 
 class FramesBounded(FrameBuffer):
@@ -48,6 +52,13 @@ class FramesBounded(FrameBuffer):
         if len(self._data) >= LENGTH_BYTES:
             self._validate_frame_length(int.from_bytes(self._data[:LENGTH_BYTES]))
         return super().__next__()
+
+    @property
+    def missing_of_data(self) -> int:
+        """Bytes that have still to come of the frame that has begun, where that is of a body."""
+        if len(self._data) < FRAME_HEAD_BYTES or self._data[LENGTH_BYTES] != DataFrame.type:
+            return 0
+        return FRAME_HEAD_BYTES + int.from_bytes(self._data[:LENGTH_BYTES]) - len(self._data)
 
     def _update_header_buffer(self, f: Any) -> Any:
         if isinstance(f, HeadersFrame | PushPromiseFrame | ContinuationFrame):

@@ -20,6 +20,7 @@ UNTAKEN_BYTES_MAX: Final = 262_144
 """Of bodies on one connection that no application has received yet: with more, its client may send one window
 more, 65,535 bytes, until some are received or thrown away."""
 
+AT_ONCE_BYTES: Final = 512
 
 HEADER_BYTES: Final = 32
 """Of a header, besides its name and value: as HPACK counts it."""
@@ -33,9 +34,6 @@ class Http2(H2Protocol):  # type: ignore[misc]
     be it for a proxy or for a WebSocket (RFC 8441), is refused.
     """
 
-    at_once_bytes: Final = 512
-    """To be read between two looks at the clock: each may stand for a header (RFC 7541)."""
-
     def __init__(
         self, *args: Any, wait_s: Callable[[], float], slow: Callable[[], None], full: Callable[[], bool]
     ) -> None:
@@ -47,7 +45,7 @@ class Http2(H2Protocol):  # type: ignore[misc]
         super().__init__(*args)
         settings = {**self.connection.local_settings, SettingCodes.ENABLE_CONNECT_PROTOCOL: 0}
         self.connection.local_settings = Settings(client=False, initial_values=settings)
-        bound(self.connection, settings[SettingCodes.MAX_HEADER_LIST_SIZE])
+        self._frames = bound(self.connection, settings[SettingCodes.MAX_HEADER_LIST_SIZE])
         self._wait_s = wait_s
         self._slow = slow
         self._full = full
@@ -55,6 +53,11 @@ class Http2(H2Protocol):  # type: ignore[misc]
         self._sent = trio.lowlevel.ParkingLot()
         self._untaken_bytes = 0
         self._owed_bytes = 0  # that the connection may send more, once less is untaken
+
+    @property
+    def at_once_bytes(self) -> int:
+        """Read between two looks at the clock: each may be a header (RFC 7541), but a body is no work."""
+        return max(AT_ONCE_BYTES, self._frames.missing_of_data)
 
     async def handle(self, event: Any) -> None:
         """Take what has come; after `Closed` nobody waits for anything to be sent."""

@@ -31,6 +31,22 @@ def connection() -> h2.connection.H2Connection:
     return connection
 
 
+def test_how_much_of_a_body_has_still_to_come_is_told() -> None:
+    server = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+    frames = bound(server, 1_000)
+    client = h2.connection.H2Connection(h2.config.H2Configuration())
+    client.initiate_connection()
+    client.send_headers(1, [(":method", "POST"), (":scheme", "https"), (":path", "/"), (":authority", "a")])
+    head = client.data_to_send()
+    client.send_data(1, b"x" * 1_000)
+    body = client.data_to_send()
+    missing = []
+    for piece in (head[:20], head[20:], body[:5], body[5:9], body[9:300], body[300:]):
+        server.receive_data(piece)
+        missing.append(frames.missing_of_data)
+    assert missing == [0, 0, 0, 1_000, 709, 0]
+
+
 def test_settings_that_nobody_knows_are_not_kept(connection: h2.connection.H2Connection) -> None:
     unknown = settings_frames({code: 1 for code in range(65_536) if code not in KNOWN})
     with held_at_once() as held:

@@ -219,6 +219,13 @@ MUTATIONS = [
         tests=(FRAMES + "TestFrames",),
     ),
     Mutation(
+        name="a body over HTTP/2 is read as slowly as heads",
+        file="daemon/connections/http2.py",
+        old="self._data[LENGTH_BYTES] != DataFrame.type",
+        new="True",
+        tests=("tests/daemon/connections/test_http2.py",),
+    ),
+    Mutation(
         name="a head counts without its path",
         file="plugins/web/http2.py",
         old='_kept_bytes(request.headers, head[b":path"])',
