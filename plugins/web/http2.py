@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import trio
 from h2.errors import ErrorCodes
-from h2.events import DataReceived
+from h2.events import DataReceived, RequestReceived
 from h2.exceptions import ProtocolError, StreamClosedError
 from h2.settings import SettingCodes, Settings
 from hypercorn.events import Closed
@@ -105,6 +105,9 @@ class Http2(H2Protocol):  # type: ignore[misc]
         for event in events:
             if isinstance(event, DataReceived):
                 await self._take_data(event)
+            elif isinstance(event, RequestReceived) and self.context.terminated.is_set():
+                self._refuse(event.stream_id)  # and so may be repeated on another connection
+                self.connection.update_settings({SettingCodes.MAX_CONCURRENT_STREAMS: 0})
             else:
                 await super()._handle_events([event])
         await self._flush()

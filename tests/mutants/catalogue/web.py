@@ -226,6 +226,13 @@ MUTATIONS = [
         tests=("tests/daemon/connections/test_http2.py",),
     ),
     Mutation(
+        name="a request over HTTP/2 that comes once the site drains is refused without leave to repeat it",
+        file="plugins/web/http2.py",
+        old="                self._refuse(event.stream_id)  #",
+        new="                self.connection.reset_stream(event.stream_id)  #",
+        tests=("tests/plugins/web/connections/test_connection.py::TestDraining",),
+    ),
+    Mutation(
         name="a head counts without its path",
         file="plugins/web/http2.py",
         old='_kept_bytes(request.headers, head[b":path"])',

@@ -165,6 +165,20 @@ class TestDraining:
         await client.until(h2.events.ConnectionTerminated)
         await connected.ended.wait()
 
+    async def test_a_request_that_comes_too_late_may_be_repeated_elsewhere(
+        self, site: BrokerSite, client: Http2Client, connected: ServedConnection, autojump_clock: MockClock
+    ) -> None:
+        under_way = await client.begin("POST", "/api/topic/messages?name=jobs", ADA, ends=False)
+        await wait_all_tasks_blocked()
+        site.draining.set()
+        await wait_all_tasks_blocked()
+        refused = await client.until(h2.events.StreamReset, await client.begin("GET", "/health/live"))
+        assert refused.error_code == h2.errors.ErrorCodes.REFUSED_STREAM
+        client.connection.send_data(under_way, b"work", end_stream=True)
+        await client.flush()
+        assert await client.status(under_way) == 200
+        await connected.ended.wait()
+
     async def test_requests_that_wait_for_their_turn(
         self, site: BrokerSite, connect: ConnectPage, nursery: trio.Nursery, autojump_clock: MockClock
     ) -> None:
