@@ -7,7 +7,7 @@ from h2.connection import H2Connection
 from h2.exceptions import DenialOfServiceError
 from h2.frame_buffer import FrameBuffer
 from h2.settings import SettingCodes, Settings
-from hpack import Decoder, HPACKDecodingError
+from hpack import Decoder, Encoder, HPACKDecodingError
 from hpack.struct import HeaderTuple
 from hyperframe.frame import ContinuationFrame, DataFrame, HeadersFrame, PushPromiseFrame
 
@@ -34,6 +34,7 @@ def bound(connection: H2Connection, head_bytes_max: int) -> "FramesBounded":
     is_client = connection.config.client_side
     connection.incoming_buffer = frames = FramesBounded(head_bytes_max, from_client=not is_client)
     connection.decoder = UpdatesBounded(head_bytes_max)
+    connection.encoder = ChangesJoined()
     connection.remote_settings = SettingsKnown(client=not is_client)
     return frames
 
@@ -85,6 +86,25 @@ class UpdatesBounded(Decoder):
         if self._updates > UPDATES_MAX:
             raise HPACKDecodingError(f"more than {UPDATES_MAX} updates of the size of its table")
         return super()._update_encoding_context(data)
+
+
+class ChangesJoined(Encoder):
+    """Encodes heads. However often the size of its table changes between two, a head says so twice at most.
+
+    RFC 7541 4.2 asks for the smallest and the last. hpack says each, in a time that is quadratic in how many
+    there are; and who sends settings alone has any number of them wait for the next head.
+    """
+
+    @property
+    def header_table_size(self) -> int:
+        """See `hpack.Encoder`."""
+        return self.header_table.maxsize
+
+    @header_table_size.setter
+    def header_table_size(self, value: int) -> None:
+        self.header_table.maxsize = value
+        if self.header_table.resized:
+            self.table_size_changes = [min([*self.table_size_changes, value]), value]
 
 
 class SettingsKnown(Settings):

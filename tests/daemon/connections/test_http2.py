@@ -10,6 +10,7 @@ import pytest
 from daemon.connections.http2 import TABLE_BYTES_MAX, bound
 from tests.support.held_at_once import held_at_once
 
+GET = ((":method", "GET"), (":scheme", "https"), (":path", "/"), (":authority", "a"))
 KNOWN = [code.value for code in h2.settings.SettingCodes]
 
 
@@ -68,3 +69,21 @@ def test_no_more_headers_of_ours_are_remembered_than_hpack_begins_with(
 ) -> None:
     connection.receive_data(settings_frames({h2.settings.SettingCodes.HEADER_TABLE_SIZE: 2**32 - 1}))
     assert connection.encoder.header_table_size == TABLE_BYTES_MAX == 4_096
+
+
+def test_a_head_says_of_changes_of_the_table_the_smallest_and_the_last(
+    connection: h2.connection.H2Connection,
+) -> None:
+    """And so takes no longer for who has sent settings alone for a while."""
+    table = h2.settings.SettingCodes.HEADER_TABLE_SIZE
+    for number in range(1_000):
+        connection.receive_data(settings_frames({table: 100 + number % 2}))
+    client = h2.connection.H2Connection(h2.config.H2Configuration())
+    client.initiate_connection()
+    client.send_headers(1, [*GET], end_stream=True)
+    settings_and_head = client.data_to_send().removeprefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+    connection.receive_data(settings_and_head)  # its settings are those of RFC 9113: 4,096
+    connection.data_to_send()
+    connection.send_headers(1, [(":status", "200")], end_stream=True)
+    head = connection.data_to_send()[9:]
+    assert head.hex() == "3f45" + "3fe11f" + "88"  # 100, 4,096, and the status 200
