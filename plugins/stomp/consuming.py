@@ -88,7 +88,7 @@ class Consuming:
         self._numbered: dict[int, Subscription] = {}
         self._prefixes: Prefixes = {}
         # Deliveries that were withdrawn, or given back (None), and why.
-        self._lost: dict[int, tuple[Subscription | None, str]] = {}
+        self._lost: dict[int, tuple[int, str]] = {}
         self._forgotten = 0  # the greatest number of those of which that is not known any more
         self._last_number = 0
 
@@ -210,7 +210,7 @@ class Consuming:
             return
         del self._numbered[subscription.number]
         for number in subscription.held:
-            self._lose(number, None, _GIVEN_BACK)
+            self._lose(number, 0, _GIVEN_BACK)
         subscription.held.clear()
         end = self._session.detach if detach else self._session.unsubscribe
         *others, last = subscription.targets
@@ -271,17 +271,20 @@ class Consuming:
         subscription = self._delivering.get((event.pattern or event.topic, event.subscription))
         if subscription is not None and event.number in subscription.held:
             subscription.lose(event.number)
-            self._lose(event.number, subscription, _WITHDRAWN[event.reason])
+            self._lose(event.number, subscription.number, _WITHDRAWN[event.reason])
 
-    def _lose(self, number: int, subscription: Subscription | None, why: str) -> None:
-        """Remember, of so many, what became of a delivery that has ended without its ACK."""
-        self._lost[number] = subscription, why
+    def _lose(self, number: int, holder_number: int, why: str) -> None:
+        """Remember, of so many, what became of a delivery that has ended without its ACK.
+
+        `holder_number`: of its subscription, which may end before that is forgotten; 0 where it has.
+        """
+        self._lost[number] = holder_number, why
         if len(self._lost) > self.limits.credit_max:
             oldest = next(iter(self._lost))
             self._forgotten = max(self._forgotten, oldest)
-            holder, _ = self._lost.pop(oldest)
-            if holder is not None:
-                holder.forget(oldest)
+            had_it, _ = self._lost.pop(oldest)
+            if (subscription := self._numbered.get(had_it)) is not None:
+                subscription.forget(oldest)
 
     def detached(self, event: Detached) -> Refusal | None:
         """Why the connection has to end, where it had the subscription."""
@@ -297,8 +300,8 @@ class Consuming:
 
     # -- ACK and NACK -----------------------------------------------------------------------------
 
-    def find(self, frame: Frame) -> tuple[Subscription | None, int]:
-        """The delivery that an ACK or NACK names: its subscription (None where that has ended), its number.
+    def find(self, frame: Frame) -> tuple[int, int]:
+        """The delivery that an ACK or NACK names: its number, and that of its subscription, if any.
 
         Raises Refusal where the connection never had it.
         """
@@ -316,22 +319,21 @@ class Consuming:
             if stated is not None and subscription is not None and subscription.id != stated:
                 text = f"message {value[:80]!r} was not sent to subscription {stated[:80]!r}"
                 raise Refusal(Refusal.NOT_FOUND, text)
-        return subscription, number
+        return holder_number, number
 
-    def take(
-        self, delivery: tuple[Subscription | None, int], *, strict: bool, in_transaction: bool = False
-    ) -> list[int]:
+    def take(self, delivery: tuple[int, int], *, strict: bool, in_transaction: bool = False) -> list[int]:
         """What an ACK or NACK of what `find` has found ends: these deliveries are held no more.
 
         None where it was not held any more. With `strict` a lost lock raises Refusal, of any that it covers;
         `in_transaction`, too, that it was given back as its subscription ended.
         """
-        subscription, number = delivery
+        holder_number, number = delivery
         if strict and number in self._lost:
-            holder, why = self._lost[number]
-            if in_transaction or holder is not None:
+            had_it, why = self._lost[number]
+            if in_transaction or had_it:
                 raise Refusal(Refusal.LOCK_LOST, why)
-        if subscription is None or subscription.number not in self._numbered:
+        subscription = self._numbered.get(holder_number)
+        if subscription is None:
             if in_transaction and number <= self._forgotten:
                 raise Refusal(Refusal.LOCK_LOST, _FORGOTTEN)
             return []
