@@ -301,7 +301,7 @@ class Consuming:
     # -- ACK and NACK -----------------------------------------------------------------------------
 
     def find(self, frame: Frame) -> tuple[int, int]:
-        """The delivery that an ACK or NACK names: its number, and that of its subscription, if any.
+        """The delivery that an ACK or NACK names: the number of its subscription, and its own.
 
         Raises Refusal where the connection never had it.
         """

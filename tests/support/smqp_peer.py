@@ -30,13 +30,16 @@ def publish(topic: str, cmuid: str | int, *headers: str, body: bytes = b"hello")
     return head + frame("Content-Type: text/plain", f"Content-Length: {len(body)}", body=body)
 
 
-async def serve_connection(site: BrokerSite, stream: trio.abc.Stream, remote: str) -> None:
+async def serve_connection(
+    site: BrokerSite, stream: trio.abc.Stream, remote: str, login_by: float | None = None
+) -> None:
     """Speak SMQP on a stream until either side ends it, as a site would; then close it."""
     served = connections(site)  # type: ignore[arg-type]  # nobody listens here
     async with trio.open_nursery() as nursery:
         nursery.start_soon(served.drain)
         try:
-            login_by = trio.current_time() + site.limits.login_timeout_s
+            if login_by is None:
+                login_by = trio.current_time() + site.limits.login_timeout_s
             await served.serve(StreamTransport(stream), remote, login_by)
         finally:
             await trio.aclose_forcefully(stream)

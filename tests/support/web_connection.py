@@ -28,8 +28,9 @@ class ServedConnection:
         self.ours, self._theirs = memory_stream_pair()
         self.ended = trio.Event()
 
-    async def serve(self, server: WebServer) -> None:
-        login_by = trio.current_time() + Limits().login_timeout_s
+    async def serve(self, server: WebServer, login_by: float | None = None) -> None:
+        if login_by is None:
+            login_by = trio.current_time() + Limits().login_timeout_s
         await server.serve(self._theirs, REMOTE, login_by)
         await self._theirs.aclose()
         self.ended.set()

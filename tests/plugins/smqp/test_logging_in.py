@@ -15,7 +15,7 @@ from daemon.accounts.passwords import verify_password
 from daemon.settings import Limits
 from tests.support.patience import PATIENCE_S, pass_time
 from tests.support.site import PASSWORD, BrokerSite, running_site
-from tests.support.smqp_peer import connected, frame, publish
+from tests.support.smqp_peer import SmqpPeer, connected, frame, publish, serve_connection
 
 
 @pytest.fixture
@@ -98,3 +98,16 @@ async def test_who_leaves_while_its_password_waits_gives_its_place_up(
         while verifier._tries:
             await trio.sleep(0.05)
     gate.set()
+
+
+async def test_who_has_taken_some_of_the_time_to_connect_has_the_rest_of_it_to_log_in(
+    site: BrokerSite, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    began = trio.current_time()
+    nursery.start_soon(serve_connection, site, theirs, "10.0.0.1:4711", began + 3.0)
+    peer = SmqpPeer(ours)
+    assert (await peer.line())[0] == "SMQP 1.0 Ready smqpd/test"
+    while await peer.frame() is not None:
+        pass
+    assert trio.current_time() - began == pytest.approx(3.0, abs=1.0)

@@ -227,3 +227,12 @@ async def test_a_ping_is_not_the_beginning_of_a_request(
             await client.flush()
             await trio.sleep(1.0)
     assert KEEP_ALIVE_S <= trio.current_time() - answered < KEEP_ALIVE_S + 5
+
+
+async def test_who_has_taken_some_of_the_time_to_connect_has_the_rest_of_it_to_ask(
+    server: WebServer, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    connected, began = ServedConnection(), trio.current_time()
+    nursery.start_soon(connected.serve, server, began + 3.0)
+    await connected.ended.wait()
+    assert trio.current_time() - began == pytest.approx(3.0, abs=1.0)
