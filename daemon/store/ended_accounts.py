@@ -1,7 +1,7 @@
 """What ends with an account that is removed while no daemon has the store open.
 
-A running site ends the subscriptions of whoever may not have them. A start ends none: it may have found another
-file of accounts by mistake. And an account of the same name that is added before is another one.
+A running site ends the subscriptions of whoever may not have them. A start ends none: it may have found
+another file of accounts by mistake. And an account of the same name that is added before is another one.
 """
 
 import sqlite3

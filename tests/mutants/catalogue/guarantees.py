@@ -300,8 +300,8 @@ MUTATIONS = [
     Mutation(
         name="a transaction of STOMP succeeds though UNSUBSCRIBE has given back what it acknowledges",
         file="plugins/stomp/consuming.py",
-        old="if in_transaction or holder is not None:",
-        new="if holder is not None:",
+        old="if in_transaction or had_it:",
+        new="if had_it:",
         tests=(
             "tests/plugins/stomp/test_atomic.py::test_a_subscription_that_ends_before_commit_undoes_the_acks_of_what_it_held",
             "tests/plugins/stomp/test_atomic.py::test_an_ack_of_what_an_ended_subscription_has_given_back_undoes_the_whole_transaction",

@@ -223,7 +223,7 @@ MUTATIONS = [
     Mutation(
         name="who takes a pattern gets something while what waits for it is still looked for",
         file="routing/subscription.py",
-        old="            and not (self.target.is_gathering and self.accepts_one)\n",
+        old=" and not (self.target.is_gathering and self.accepts_one)",
         new="",
         tests=("tests/routing/test_router_gathering.py::test_what_comes_meanwhile_comes_in_its_order",),
     ),

@@ -253,4 +253,31 @@ MUTATIONS = [
         new="        if not self._requests:\n",
         tests=("tests/plugins/web/connections/test_connection.py::TestDraining",),
     ),
+    Mutation(
+        name="what the handshake took of the time for a login is given again",
+        file="daemon/connections/client_connection.py",
+        old="        self._output.login_by = login_by\n",
+        new="        self._output.login_by = trio.current_time() + site.limits.login_timeout_s\n",
+        tests=(
+            "tests/plugins/smqp/test_logging_in.py"
+            "::test_who_has_taken_some_of_the_time_to_connect_has_the_rest_of_it_to_log_in",
+        ),
+    ),
+    Mutation(
+        name="what the handshake took of the time for a request is given again",
+        file="plugins/web/connection.py",
+        old="trio.CancelScope(deadline=login_by)",
+        new="trio.CancelScope(deadline=trio.current_time() + site.limits.login_timeout_s)",
+        tests=(
+            "tests/plugins/web/connections/test_connection.py"
+            "::test_who_has_taken_some_of_the_time_to_connect_has_the_rest_of_it_to_ask",
+        ),
+    ),
+    Mutation(
+        name="a head of ours says of each change of the size of its table",
+        file="daemon/connections/http2.py",
+        old="    connection.encoder = ChangesJoined()\n",
+        new="",
+        tests=("tests/daemon/connections/test_http2.py",),
+    ),
 ]

@@ -9,6 +9,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from daemon.frontend import Identity
+from daemon.settings import Limits
 from plugins.web.connection import KEEP_ALIVE_S
 from plugins.web.live import STREAMS_MAX, Live
 from plugins.web.serving import WebServer
@@ -235,4 +236,4 @@ async def test_who_has_taken_some_of_the_time_to_connect_has_the_rest_of_it_to_a
     connected, began = ServedConnection(), trio.current_time()
     nursery.start_soon(connected.serve, server, began + 3.0)
     await connected.ended.wait()
-    assert trio.current_time() - began == pytest.approx(3.0, abs=1.0)
+    assert 3.0 <= trio.current_time() - began < Limits().login_timeout_s / 2
