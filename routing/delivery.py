@@ -54,7 +54,7 @@ class Deliveries:
         if subscription is not None:
             self._assign(subscription, entry, now)
             return
-        if not self._state.takers.is_gathered_for(entry.topic) and self._hand_over(entry):
+        if self._hand_over(entry):
             return
         entry.compact(self._state.server)
         self._state.takers.wait(entry)
@@ -67,11 +67,7 @@ class Deliveries:
         self._count(entry, now)
         self.offer_groups(now)
         waiting = entry.topic.shared
-        if (
-            entry in waiting
-            and not self._state.takers.is_gathered_for(entry.topic)
-            and self._hand_over(entry)
-        ):
+        if entry in waiting and self._hand_over(entry):
             waiting.take(entry)
 
     def offer_groups(self, now: float) -> None:

@@ -225,15 +225,12 @@ class Subscription:
     @property
     def ready(self) -> bool:
         """Whether it can take one more message now."""
-        return not self.joining and not (self.target.is_gathering and self.accepts_one) and self.has_credit
-
-    @property
-    def has_credit(self) -> bool:
-        """Whether its session can take one more message, once it is known what it is to get."""
         consumer = self.consumer
         return (
             consumer is not None
             and consumer.open
+            and not self.joining
+            and not (self.target.is_gathering and self.accepts_one)
             and len(self.locks) + len(self.received) < self.options.credit
         )
 

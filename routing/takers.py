@@ -125,19 +125,6 @@ class Takers:
         pattern.shared = WaitingQueues(self._shared_of)
         return pattern.shared
 
-    def is_gathered_for(self, topic: Topic) -> bool:
-        """Whether what waits in a topic is about to be known to somebody here who can take more."""
-        return any(
-            pattern.is_gathering
-            and any(
-                each.has_credit
-                for subscription in pattern.subscriptions.values()
-                if subscription.accepts_one
-                for each in subscription.holders
-            )
-            for pattern in self._matching.followers(topic).allowed
-        )
-
     def _shared_of(self, name: str) -> PriorityQueue | None:
         topic = self._matching.topics.get(name)
         return topic.shared if topic is not None else None

@@ -16,7 +16,6 @@ from routing.rights import Rights, RightsTable
 from routing.steps import STEPS_AT_FIRST
 from tests.support.examples import examples
 from tests.support.one_router import SERVER, RouterClient, RouterSite
-from tests.support.sites import RouterFederation
 
 MANY: Final = 2 * max(LOOKED_AT_MAX, TOPICS_MAX, OFFERED_MAX) + 100
 """Topics: more than two steps look at, and messages, one of each: more than two steps offer."""
@@ -120,24 +119,6 @@ def test_what_is_large_goes_on_however_many_others_begin(small_steps: None) -> N
         many.site.login(f"eva{number}").subscribe("t.#", credit=0)
         many.site.wait(0.001)
     assert many.ada.bodies() == [str(number) for number in range(MANY)]
-
-
-def test_what_comes_meanwhile_stays_at_a_site_with_somebody_who_can_take_it() -> None:
-    sites = RouterFederation({("a", "b")}, 1)
-    sites.begin_news()
-    sites.settle()
-    for number in range(MANY):
-        sites.publish("a", f"before {number}", f"t.{number}", delivery="ONE", depth=0)
-    sites.subscribe("b", "t.#", accepts="ONE", credit=10_000)
-    sites.settle()
-    sites.subscribe("a", "t.#", accepts="ONE", credit=10_000)
-    sites.publish("a", "new", "t.0", delivery="ONE", depth=3)
-    for _ in range(100):
-        sites.pass_time(0.002)
-        sites.settle()
-    assert sorted(sites.delivered) == sorted(
-        [*(("a", f"before {number}") for number in range(MANY)), ("a", "new")]
-    )
 
 
 @pytest.mark.parametrize("mode", ["ONE", "ALL"])
