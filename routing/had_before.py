@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
+from routing.copy_states import is_kept
 from routing.patterns import AnyPattern
 from routing.queue import Entry
 
@@ -58,5 +59,5 @@ class HadBefore:
         then._unfinished = {
             id for id in self._unfinished if id in entries and not had.covers(entries[id].topic.name)
         }
-        then._unfinished.update(entry.id for entry in unfinished)
+        then._unfinished.update(entry.id for entry in unfinished if is_kept(entry))
         return then

@@ -25,7 +25,7 @@ from routing.peering.decisions import DiscardNews, StoreCopy
 from routing.peering.leaves import NumberedBucket
 from routing.peering.news import KnownNews
 from routing.peering.wants import InterestChange
-from routing.queue import GONE, GROUPED, ONE, PASSING, RECEIPT, SEQUENCED, Entry
+from routing.queue import GONE, GROUPED, ONE, PASSING, RECEIPT, SEQUENCED, STATED, Entry
 from routing.receipt import Receipt
 from routing.receipts import Receipts
 from routing.setting_aside import SettingAside
@@ -327,11 +327,8 @@ class Restore:
                 continue
             due += 1
             if entry.flags & RECEIPT:
-                if mark is not None and mark.attempts == NOT_YET:
-                    subscription.in_time = {
-                        *subscription.in_time,
-                        entry.id,
-                    }  # nothing else has one and a receipt
+                if mark is not None and (mark.attempts == NOT_YET or not entry.flags & STATED):
+                    self._note_in_time(subscription, entry)  # what was delayed has no receipt
                 late += subscription.joined_after(entry)
             if mark is None or mark.attempts == NOT_YET:
                 self._enqueue(subscription, entry)
@@ -368,6 +365,12 @@ class Restore:
                 due.append(subscription)
                 has_it.add(own)
         return due
+
+    @staticmethod
+    def _note_in_time(subscription: Subscription, entry: Entry) -> None:
+        if not isinstance(subscription.in_time, set):
+            subscription.in_time = set()
+        subscription.in_time.add(entry.id)
 
     @staticmethod
     def _note_had_before(subscription: Subscription, entry: Entry) -> None:

@@ -226,7 +226,9 @@ class Subscribing:
 
         The store has to be told only as the right comes: without it, what is in hand is given up in a crash.
         """
+        entries = self._state.entries
         in_time = {entry.id for entry in in_hand}
+        in_time.update(id for id in subscription.in_time if id in entries)  # some has come back since
         for each in (subscription, *subscription.members):
             each.in_time = in_time
         if subscription.options.durable:

@@ -225,6 +225,31 @@ def test_a_receipt_counts_who_had_it_in_hand_over_changes_of_rights_and_a_crash(
     assert bob.receipts() == ["1/1"]
 
 
+@pytest.mark.parametrize("restarts", ["never", "when it is back"])
+@pytest.mark.parametrize("changes_again", [False, True])
+def test_a_receipt_counts_who_gave_it_back_since_a_right_went_and_came(
+    restarts: str, *, changes_again: bool
+) -> None:
+    rights = RightsThatChange()
+    carl = rights.site.login("carl").subscribe("a.#")
+    rights.bob.subscribe(rights.bob.address)
+    rights.bob.publish("a.b", "state", receipt="ALL")
+    rights.ada.one()
+    carl.commit(carl.one())
+    rights.go()
+    rights.come()
+    rights.ada.close()
+    if changes_again:
+        rights.go("a.b", "a.c")  # and leaves it the right to this one
+    if restarts != "never":
+        rights.restart()
+    ada = rights.site.login("ada").subscribe("a.#")
+    bob = rights.site.login("bob").subscribe(rights.bob.address)
+    assert bob.receipts() == []
+    ada.commit(ada.one())
+    assert bob.receipts() == ["2/2"]
+
+
 def test_what_one_has_received_stays_its_own_though_a_crash_met_another_of_its_own_that_was_joining() -> None:
     site = RouterSite(queue_messages_max=10_000)
     ada, bodies = site.login("ada").subscribe("a.#", credit=10_000), [*map(str, range(OFFERED_MAX + 2))]
