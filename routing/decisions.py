@@ -17,7 +17,8 @@ from routing.peering.about import OfEntry, OfEntryId, OfNoMessage
 from routing.peering.copies import Answered
 from routing.peering.decisions import DiscardReceipt, FederationDecision, StoreCopy, StoreSeen
 from routing.queue import Entry
-from routing.subscription import Consumer, Lock, Subscription, Target, Topic
+from routing.subscription import Consumer, Lock, Subscription, Target
+from routing.targets import Topic
 
 
 class StoreMessage(OfEntry, msgspec.Struct, gc=False):

@@ -10,7 +10,7 @@ from typing import Final
 from routing.delivery import Deliveries
 from routing.state import SiteState
 from routing.steps import Task
-from routing.subscription import Pattern
+from routing.targets import Pattern
 
 LOOKED_AT_MAX: Final = 250
 """Topics that one step looks at, or places in the tree of them."""

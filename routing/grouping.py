@@ -8,8 +8,9 @@ from collections.abc import Callable
 from routing.groups import Group, GroupedQueue
 from routing.matching import Matching
 from routing.queue import Entry, GroupedEntry
-from routing.subscription import Subscription, Topic
+from routing.subscription import Subscription
 from routing.takers import Takers
+from routing.targets import Topic
 
 
 class Grouping:

@@ -18,7 +18,8 @@ from routing.patterns import AnyPattern
 from routing.queue import GUARANTEED, STATED, Entry
 from routing.state import SiteState
 from routing.steps import Task
-from routing.subscription import Subscription, Topic
+from routing.subscription import Subscription
+from routing.targets import Topic
 
 OFFERED_MAX: Final = 500
 """Messages that one step offers."""

@@ -45,7 +45,8 @@ from routing.queue import (
 from routing.receipts import Receipts
 from routing.shares import Share
 from routing.state import SiteState
-from routing.subscription import Lock, Subscription, Topic
+from routing.subscription import Lock, Subscription
+from routing.targets import Topic
 
 
 class Lifecycle:

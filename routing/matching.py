@@ -24,7 +24,8 @@ from routing.message import DeliveryMode, Message
 from routing.names import parse_address
 from routing.patterns import AnyPattern, PatternTree, TopicTree, is_pattern
 from routing.queue import STATED, Entry
-from routing.subscription import NO_FOLLOWERS, Followers, Pattern, Subscription, Target, Topic
+from routing.subscription import Subscription, Target
+from routing.targets import NO_FOLLOWERS, Followers, Pattern, Topic
 from routing.traffic import Traffic
 
 FOLLOWED_MAX: Final = 1_000

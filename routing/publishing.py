@@ -36,7 +36,8 @@ from routing.room import Room
 from routing.setting_aside import MET_BY_ERROR
 from routing.shares import Share
 from routing.state import SiteState
-from routing.subscription import Consumer, Subscription, Topic
+from routing.subscription import Consumer, Subscription
+from routing.targets import Topic
 
 JOINING_WAIT_S: Final = 0.1
 """What was delayed waits for subscriptions that are joining."""

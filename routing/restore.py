@@ -31,7 +31,8 @@ from routing.receipts import Receipts
 from routing.setting_aside import SettingAside
 from routing.state import SiteState
 from routing.subscribing import Subscribing
-from routing.subscription import Lock, Pattern, Subscription, Topic
+from routing.subscription import Lock, Subscription
+from routing.targets import Pattern, Topic
 
 
 def readable(topic: str) -> str:

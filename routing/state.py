@@ -35,9 +35,10 @@ from routing.queue import (
     Entry,
 )
 from routing.shares import Bounds, Shares
-from routing.subscription import Lock, Subscription, Topic
+from routing.subscription import Lock, Subscription
 from routing.system_topics import SystemTopics
 from routing.takers import Takers
+from routing.targets import Topic
 
 PARKED_SWEPT_FROM: Final = 1_000
 """Pauses that may be of messages which have ended; more only where others were as many at the last sweep."""

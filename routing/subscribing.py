@@ -27,7 +27,8 @@ from routing.patterns import AnyPattern
 from routing.queue import COUNTER_BITS, GONE, GUARANTEED, ONE, Entry
 from routing.state import SiteState
 from routing.steps import Steps
-from routing.subscription import Consumer, Lock, Member, Pattern, Subscription, Target
+from routing.subscription import Consumer, Lock, Member, Subscription, Target
+from routing.targets import Pattern
 
 NOTE_SHARE: Final = 1 / 30
 """Of the time after which an unused subscription ends: how old the stored time of use may be in a crash."""

@@ -1,35 +1,27 @@
-"""Topics and patterns of them, the subscriptions to both, and the sessions that consume.
+"""Subscriptions, the sessions that consume from them, and what they have in common that is subscribed to.
 
     Target 1 --- n Subscription n --- 0..1 Consumer (one login's session)
     Topic, Pattern        Subscription 1 --- n Member n --- 1 Consumer, where sessions share it
 
-A topic has one shared queue for mode ONE, and each subscription has a queue of its own for mode ALL.
-A message handed to a consumer is locked: it is in `Subscription.locks` until it is committed, given
+A topic (`targets.py`) has one shared queue for mode ONE, and each subscription has a queue of its own for
+mode ALL. A message handed to a consumer is locked: it is in `Subscription.locks` until it is committed, given
 back or timed out, or in `Subscription.received` once the subscriber has said RECEIVED.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise, takewhile
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from routing.groups import OwnedGroups
 from routing.had_before import HadBefore
-from routing.message import DeliveryMode
-from routing.names import DEAD_LETTER_PREFIX, is_system_topic, owner_of
 from routing.options import SubscribeOptions
 from routing.ordering import SequenceOrder
-from routing.patterns import overlap, topic_matches
-from routing.queue import ONE, Entry, KeptEntries, PriorityQueue
-from routing.traffic import Traffic
+from routing.queue import ONE, Entry, PriorityQueue
 from routing.waiting import WaitingQueues
-
-GRANTS_MAX: Final = 100
-"""Rights that an account came to have at different times and that are told apart in one pattern."""
 
 
 class Lock(msgspec.Struct):
@@ -143,7 +135,7 @@ class Subscription:
     ) -> None:
         self.id = id
         self.target = target
-        self.pattern = target.name if isinstance(target, Pattern) else ""
+        self.pattern = target.name if target.is_pattern else ""
         self.owner = owner
         self.label = f"{owner}/{options.name}" if options.name else owner
         self.since = since
@@ -218,7 +210,7 @@ class Subscription:
         if entry.flags & ONE:
             return False
         since = self.since
-        if since < entry.id and isinstance(self.target, Pattern) and self.target.was_extended:
+        if since < entry.id and self.target.was_extended:
             since = self.target.since(entry.topic.name)
         return since >= entry.id and entry.id not in self.in_time
 
@@ -292,10 +284,6 @@ class Member(Subscription):
         return super().ready and not self.whole.joining
 
 
-_NO_ANNOTATIONS: Final[Mapping[str, str]] = MappingProxyType({})
-_NO_GRANTS: Final[Mapping[str, int]] = MappingProxyType({})
-
-
 _TAKES_ONE: Final = 1
 _TAKES_ALL: Final = 2
 _ATTENDS: Final = 4
@@ -313,13 +301,16 @@ class Target:
         attended: to how many of those that take mode ONE somebody is attached.
         shared: the messages of mode ONE that wait for a subscriber; of a pattern None while nobody needs it.
         is_gathering: what is in `shared` is still looked for, of a pattern; who takes it gets nothing yet.
+        was_extended: of a pattern, the account came to have some of it later; see `since`.
         takers: subscriptions that may be able to take a message of mode ONE, next first.
     """
 
     __slots__ = ("attended", "name", "subscriptions", "takers", "taking_all", "taking_one")
 
     shared: PriorityQueue | WaitingQueues[str] | None
+    is_pattern = False
     is_gathering = False
+    was_extended = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -336,6 +327,10 @@ class Target:
         """Take out a subscription that has ended."""
         del self.subscriptions[subscription.id]
         self.count(subscription)
+
+    def since(self, topic: str) -> int:
+        """The id after which those who subscribe may have messages of a topic; 0 for all."""
+        return 0
 
     def count(self, subscription: Subscription) -> None:
         """Count a subscription as it is now, instead of as it was when it was last counted.
@@ -354,149 +349,3 @@ class Target:
             self.taking_one += bool(counts & _TAKES_ONE) - bool(before & _TAKES_ONE)
             self.taking_all += bool(counts & _TAKES_ALL) - bool(before & _TAKES_ALL)
             self.attended += bool(counts & _ATTENDS) - bool(before & _ATTENDS)
-
-
-class Pattern(Target):
-    """A pattern to which an account subscribes.
-
-    Attributes:
-        allowed: the patterns of those of its topics that the account may have.
-        was_extended: the account came to have some of it later.
-    """
-
-    __slots__ = ("_since", "account", "allowed", "is_gathering", "shared", "was_extended")
-
-    def __init__(self, name: str, account: str, allowed: Sequence[str]) -> None:
-        super().__init__(name)
-        self.account = account
-        self.allowed = allowed
-        self.shared: WaitingQueues[str] | None = None
-        self.is_gathering = False
-        self.was_extended = False
-        self._since = _NO_GRANTS  # `allowed_since`, where it was
-
-    def forget_shared(self) -> None:
-        """Forget what waits in its topics, as nobody needs it."""
-        self.shared = None
-        self.is_gathering = False
-
-    def since(self, topic: str) -> int:
-        """The id after which the account may have messages of a topic; 0 for all."""
-        return min((id for each, id in self._since.items() if topic_matches(each, topic)), default=0)
-
-    @property
-    def allowed_since(self) -> Mapping[str, int]:
-        """By pattern, the id of the newest message when the account came to have the right."""
-        return self._since if self.was_extended else dict.fromkeys(self.allowed, 0)
-
-    def allow(self, allowed: Sequence[str], since: Mapping[str, int], last_id: int) -> None:
-        """Take on rights.
-
-        Args:
-            since: what the account might have so far, as `allowed_since`.
-            last_id: of the newest message; what is allowed only now is due from there on.
-        """
-        self.allowed = allowed
-        had: dict[str, int] = {}
-        for old, id in since.items():
-            for new in allowed:
-                if (shared := overlap(old, new)) is not None:
-                    had[shared] = min(id, had.get(shared, id))
-        for new in allowed:
-            had.setdefault(new, last_id)
-        if len(had) > GRANTS_MAX:
-            had = dict.fromkeys(allowed, min(had.values()))
-        self.was_extended = any(had.values())
-        self._since = had if self.was_extended else _NO_GRANTS
-
-
-class Followers(NamedTuple):
-    """Those who take what comes to a topic by patterns.
-
-    Attributes:
-        patterns: all that take it, whether or not their accounts may have it.
-        allowed: those of them whose accounts may.
-        due: of these, the subscriptions that take mode ALL, by age.
-        passed_over: those that are left out of `due`: another of the same account, channel and name has what
-            comes to the topic, so that it comes once.
-    """
-
-    patterns: tuple[Pattern, ...] = ()
-    allowed: tuple[Pattern, ...] = ()
-    due: tuple[Subscription, ...] = ()
-    passed_over: tuple[Subscription, ...] = ()
-
-
-NO_FOLLOWERS: Final = Followers()
-
-
-class Topic(Target):
-    """A topic: its settings, those who subscribe, and what it holds.
-
-    Attributes:
-        mode: set by SET TOPIC DELIVERY; None lets each message say.
-        timeout_s: set by SET TOPIC TIMEOUT; None for none; `inf` for state messages.
-        annotations: by the name of a front end, what that keeps with the topic; replaced when one changes, so
-            that whoever has read it has it as it was.
-        kept: messages of mode ALL with a stated timeout: those who join later get them.
-        recipient: `account@server` where only one account can read it, and everyone may write to it: of a
-            system topic and its dead letters; "" for an ordinary topic.
-        attempts: as of a subscription, of messages of mode ONE.
-        messages, bytes: all that it holds; `unguaranteed` are those of them without a guarantee.
-        traffic: what has gone through it.
-        followers: as they were when there had been `followers_as_of` changes of patterns and rights.
-        is_listed: patterns find what it has waiting.
-    """
-
-    __slots__ = (
-        "annotations",
-        "attempts",
-        "bytes",
-        "followers",
-        "followers_as_of",
-        "is_listed",
-        "is_system",
-        "kept",
-        "messages",
-        "mode",
-        "recipient",
-        "shared",
-        "timeout_s",
-        "traffic",
-        "unguaranteed",
-    )
-
-    def __init__(self, name: str, server: str) -> None:
-        """`server` is the name of this site."""
-        super().__init__(name)
-        owner = owner_of(name, server)
-        self.is_system = is_system_topic(name)
-        self.recipient = "" if owner is None else f"{owner.account}@{owner.server}"
-        self.mode: DeliveryMode | None = None
-        self.timeout_s: float | None = None
-        self.annotations = _NO_ANNOTATIONS
-        self.shared: PriorityQueue = PriorityQueue()
-        self.kept = KeptEntries()
-        self.attempts: dict[int, int] = {}
-        self.messages = 0
-        self.unguaranteed = 0
-        self.bytes = 0
-        self.traffic = Traffic()
-        self.followers = NO_FOLLOWERS
-        self.followers_as_of = -1
-        self.is_listed = False
-
-    @property
-    def has_settings(self) -> bool:
-        """Whether anything is set for it: by that it is remembered, also where it holds nothing."""
-        return self.mode is not None or self.timeout_s is not None or bool(self.annotations)
-
-    def annotate(self, front_end: str, text: str | None) -> None:
-        """Keep what a front end writes; None to forget it."""
-        others = {name: kept for name, kept in self.annotations.items() if name != front_end}
-        self.annotations = others if text is None else {**others, front_end: text}
-
-    @property
-    def is_dead_letter(self) -> bool:
-        """Whether it holds what others could not deliver; from here nothing is moved on."""
-        return self.name.startswith(DEAD_LETTER_PREFIX)

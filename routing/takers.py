@@ -12,7 +12,8 @@ from collections import deque
 
 from routing.matching import Matching
 from routing.queue import Entry, GroupedEntry, PriorityQueue
-from routing.subscription import Pattern, Subscription, Topic
+from routing.subscription import Subscription
+from routing.targets import Pattern, Topic
 from routing.waiting import WaitingQueues
 
 

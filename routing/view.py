@@ -19,7 +19,8 @@ from routing.peering.copies import Copy
 from routing.queue import COUNTED_AT_ONCE, GONE, ONE, Entry
 from routing.shares import Share
 from routing.state import SiteState
-from routing.subscription import Subscription, Topic
+from routing.subscription import Subscription
+from routing.targets import Topic
 from routing.traffic import Traffic
 
 _NONE: Final[Mapping[int, Copy]] = {}

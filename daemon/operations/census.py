@@ -10,7 +10,7 @@ from daemon.operating.overview import Totals
 from daemon.operations.rates import NO_RATES, Rates
 from daemon.system.stepping import in_steps
 from routing.names import DEAD_LETTER_PREFIX
-from routing.subscription import Topic
+from routing.targets import Topic
 from routing.traffic import Traffic
 from routing.view import SiteView
 

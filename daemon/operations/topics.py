@@ -23,7 +23,8 @@ from daemon.system.stepping import in_steps, sums_in_steps
 from routing.names import birth_ms, dead_letter_topic, parse_address
 from routing.patterns import check_pattern, is_pattern, topic_matches
 from routing.queue import Entry
-from routing.subscription import Subscription, Topic
+from routing.subscription import Subscription
+from routing.targets import Topic
 from routing.traffic import TOPIC_COUNTERS, Traffic
 from routing.view import SiteView
 

@@ -46,7 +46,7 @@ from routing.peering.decisions import Send, StoreCopy
 from routing.queue import GONE, GROUPED, GUARANTEED, RECEIPT, Entry
 from routing.receipts import Receipts
 from routing.state import SiteState
-from routing.subscription import Topic
+from routing.targets import Topic
 
 CROSSINGS_MAX: Final = 16
 """Times that a message goes over one link at once: who may take it comes and goes, but seldom so often."""

@@ -40,7 +40,7 @@ from routing.peering.decisions import AcknowledgeUnit, Send, StoreCopy, StoreSee
 from routing.peering.wants import Want
 from routing.queue import GUARANTEED, ONE, STATED, own_id
 from routing.state import SiteState
-from routing.subscription import Topic
+from routing.targets import Topic
 
 SEEN_MAX: Final = 100_000
 """Smuids in memory; others are found on disk."""

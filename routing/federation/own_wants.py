@@ -14,7 +14,8 @@ from routing.federation.spreading import Spreading
 from routing.matching import Matching
 from routing.message import MODES
 from routing.peering.wants import Said, SaidKind
-from routing.subscription import Pattern, Target, Topic
+from routing.subscription import Target
+from routing.targets import Pattern, Topic
 
 
 class OwnWants:

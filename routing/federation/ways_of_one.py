@@ -29,7 +29,7 @@ from routing.federation.peer import Peer
 from routing.matching import Matching
 from routing.peering.copies import within
 from routing.peering.wants import Want
-from routing.subscription import Topic
+from routing.targets import Topic
 
 
 class Prospect(NamedTuple):

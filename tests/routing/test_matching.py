@@ -8,8 +8,9 @@ from routing.matching import Matching
 from routing.message import DeliveryMode, Message
 from routing.options import SubscribeOptions
 from routing.queue import GUARANTEED, ONE, STATED, Entry
-from routing.subscription import Consumer, Subscription, Target, Topic
+from routing.subscription import Consumer, Subscription, Target
 from routing.takers import Takers
+from routing.targets import Topic
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from routing.names import make_address
 from routing.rights import Rights, RightsTable
-from routing.subscription import GRANTS_MAX, Pattern
+from routing.targets import GRANTS_MAX, Pattern
 from routing.waiting import SWEPT_FROM
 from tests.support.one_router import SERVER, RouterSite
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from routing.errors import Refusal
 from routing.rights import Rights, RightsTable
-from routing.subscription import Pattern, Target
+from routing.subscription import Target
+from routing.targets import Pattern
 from tests.support.examples import examples
 from tests.support.one_router import SERVER, RouterClient, RouterSite
 

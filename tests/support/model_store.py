@@ -11,7 +11,7 @@ from routing.message import DeliveryMode, Message
 from routing.options import SubscribeOptions
 from routing.queue import COMMITTED_STATES, GROUPED, GUARANTEED, RECEIPT, Entry, of_group
 from routing.restore import NOT_YET, Restore, StoredMark, readable
-from routing.subscription import Pattern
+from routing.targets import Pattern
 
 ModelMark = tuple[int, int]
 ModelSubscription = tuple[str, str, SubscribeOptions, int, float, dict[str, int] | None]

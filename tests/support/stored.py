@@ -12,7 +12,7 @@ from routing import decisions as d
 from routing.message import Message
 from routing.queue import GUARANTEED, Entry
 from routing.restore import StoredMark
-from routing.subscription import Topic
+from routing.targets import Topic
 
 
 class Noted:

@@ -29,7 +29,7 @@ from routing.queue import (
     shared,
 )
 from routing.restore import Restore, readable
-from routing.subscription import Topic
+from routing.targets import Topic
 
 CREATE: Final = (
     "CREATE TABLE message (id INTEGER PRIMARY KEY, topic TEXT NOT NULL, origin NOT NULL,"

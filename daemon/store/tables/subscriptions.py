@@ -12,7 +12,7 @@ from routing.decisions import DiscardSubscription, StoreSubscription
 from routing.numbers import Count, Number
 from routing.options import Accepts, SubscribeOptions
 from routing.restore import Restore
-from routing.subscription import Pattern
+from routing.targets import Pattern
 
 CREATE: Final = (
     "CREATE TABLE subscription (id INTEGER PRIMARY KEY, topic TEXT NOT NULL, owner TEXT NOT NULL,"
@@ -33,7 +33,7 @@ class SubscriptionRow(Row):
         since: see `routing.subscription.Subscription`; by default all that is held is due to it.
         used_at: site time without the stops of the site, in which nobody could use it; UNSET where it cannot
             be read.
-        allowed_since: see `routing.subscription.Pattern`; None of a topic, and where it cannot be read.
+        allowed_since: see `routing.targets.Pattern`; None of a topic, and where it cannot be read.
     """
 
     id: Number

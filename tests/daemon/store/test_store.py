@@ -19,7 +19,8 @@ from routing.message import Message
 from routing.options import SubscribeOptions
 from routing.queue import GUARANTEED, ONE, RECEIPT, SEQUENCED, STATED
 from routing.restore import NOT_YET, StoredMark
-from routing.subscription import Subscription, Topic
+from routing.subscription import Subscription
+from routing.targets import Topic
 from tests.support.stored import (
     a_batch,
     a_mark,

@@ -15,7 +15,7 @@ from daemon.store.write_ahead_log import WriteAheadLog
 from routing.decisions import StoreMessage
 from routing.message import Message
 from routing.queue import GUARANTEED, ONE, Entry
-from routing.subscription import Topic
+from routing.targets import Topic
 
 MIB = 2**20
 
