@@ -126,8 +126,7 @@ def links(
         if link.state != "up":
             why = f" ({link.why_down})" if link.why_down else ""
             level: Level = "CRITICAL" if link.since_s >= down else "WARNING"
-            state = "leaving" if link.state == "leaving" else "down"
-            problems.append((level, f"{link.peer} is {state} for {duration_shown(link.since_s)}{why}"))
+            problems.append((level, f"{link.peer} is {link.trouble} for {duration_shown(link.since_s)}{why}"))
     values = []
     for link in wanted:
         waiting = Measured(

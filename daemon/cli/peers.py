@@ -56,8 +56,7 @@ def _show(links: list[LinkStatus]) -> None:
     show_table(columns, rows, folds=("peer",))
     for link in links:
         if link.why_down:
-            state = "leaving" if link.state == "leaving" else "down"
-            typer.echo(printable(f"{link.peer} is {state}: {link.why_down}"))
+            typer.echo(printable(f"{link.peer} is {link.trouble}: {link.why_down}"))
         elif link.state == "up":
             if PATTERNS not in link.features:
                 typer.echo(

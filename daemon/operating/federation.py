@@ -39,6 +39,11 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     features: tuple[str, ...]
     messages: int = 0
 
+    @property
+    def trouble(self) -> str:
+        """What to call the state of one that is not up."""
+        return "leaving" if self.state == "leaving" else "down"
+
 
 class KnownSite(msgspec.Struct, frozen=True, kw_only=True):
     """A site.

@@ -360,8 +360,8 @@ def _warnings(
     for link in links:
         if link.state != "up":
             why = f": {link.why_down}" if link.why_down else ""
-            state = "leaving" if link.state == "leaving" else "down"
-            yield Warned(level="error", about="links", text=f"the link with {link.peer} is {state}{why}")
+            text = f"the link with {link.peer} is {link.trouble}{why}"
+            yield Warned(level="error", about="links", text=text)
     yield from (warned for warned in around.warnings if warned.level == "warning")
     for name, share in census.fullest:
         yield Warned(level="warning", about="topics", text=f"{name} is {share:.0%} full")

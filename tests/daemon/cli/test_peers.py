@@ -155,3 +155,23 @@ async def test_routes_end_with_1_where_a_link_that_matters_is_down_in_whatever_w
 def test_a_route_of_an_earlier_version_has_no_word_for_programs() -> None:
     told = b'{"peer":"beta.example","kind":"ALL","distance":null,"why":"the link is down"}'
     assert msgspec.json.decode(told, type=Route).obstacle == ""
+
+
+async def test_a_link_whose_peer_has_said_goodbye_is_said_to_be_leaving_and_not_down(tmp_path: Path) -> None:
+    site = Operator(tmp_path)
+    (tmp_path / "smqpd.toml").write_text('[site]\nserver_name = "gamma.example"\n')
+    (tmp_path / "state").mkdir()
+    leaving = msgspec.structs.replace(UP, state="leaving", since_s=2.0, why_down="it has said goodbye")
+
+    async def answer(question: Question, tell: Tell) -> None:
+        await tell([leaving])
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(serve_control, tmp_path / "state", answer, Mishaps().note)
+        code, shown, _ = await site.command("peers")
+        checked, problem, _ = await site.command("check", "links")
+        nursery.cancel_scope.cancel()
+    assert code == 1
+    assert shown.splitlines()[-1] == "name.of.alpha.example is leaving: it has said goodbye"
+    assert checked == 1
+    assert "name.of.alpha.example is leaving for 2 s (it has said goodbye)" in problem

@@ -1,7 +1,7 @@
 """What became of a message, asked of all sites over links between real brokers."""
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import trio
@@ -10,10 +10,10 @@ from daemon.control.journey import journey
 from daemon.hops.examine import Awaited, moment
 from daemon.operating.journeys import Journey
 from routing.federation.enquiry import Why
-from routing.message import Message, Section
+from routing.message import DeliveryMode, Message, Section
 from routing.peering.copies import Arrival
 from tests.support.enquiring import CHAIN, AskedSites, again_reached, asked_sites, link_down, reports_of
-from tests.support.federated import PAIR, FederatedSite, federated_site
+from tests.support.federated import PAIR, FederatedClient, FederatedSite, federated_site
 from tests.support.hop_log_writer import read_only
 from tests.support.journeys import shape
 from tests.support.links import MemoryNetwork
@@ -28,6 +28,21 @@ async def awaited_once_sent(site: FederatedSite, smuid: str) -> Awaited:
             if awaited.sent_us:
                 return awaited
             await trio.sleep(0.01)
+
+
+async def silenced_once_wanted(running: AskedSites, mode: DeliveryMode) -> FederatedClient:
+    """Nothing passes between alpha and beta any more, though a reader at beta wants the topic `weather`.
+
+    Returns a client of alpha that may publish.
+    """
+    alpha = running["alpha"]
+    await (await running["beta"].client("reader")).subscribe("weather")
+    await alpha.wanted(mode, "weather")
+    if mode == "ONE":
+        await alpha.would_hand_over("weather")
+    writer = await alpha.client("writer")
+    running.network.silence()
+    return writer
 
 
 def comes_home(site: FederatedSite, smuid: str, topic: str, text: str, *, way: tuple[str, ...]) -> None:
@@ -68,16 +83,11 @@ class TestWhy:
 
     @pytest.mark.parametrize("mode", ["ALL", "ONE"])
     async def test_a_peer_whose_answer_is_awaited_is_named_with_the_time_and_the_attempt(
-        self, tmp_path: Path, mode: Any
+        self, tmp_path: Path, mode: DeliveryMode
     ) -> None:
         async with asked_sites(tmp_path, PAIR) as running:
             alpha = running["alpha"]
-            await (await running["beta"].client("reader")).subscribe("weather")
-            await alpha.wanted(mode, "weather")
-            if mode == "ONE":
-                await alpha.would_hand_over("weather")
-            writer = await alpha.client("writer")
-            running.network.silence()
+            writer = await silenced_once_wanted(running, mode)
             before_us = alpha.broker.clock.wall_us()
             smuid = await writer.publish("weather", "rain", depth=1, delivery=mode)
             awaited = await awaited_once_sent(alpha, smuid)
@@ -140,16 +150,11 @@ class TestWhy:
 
     @pytest.mark.parametrize("mode", ["ALL", "ONE"])
     async def test_a_peer_that_may_have_what_was_sent_before_the_link_was_lost_is_said_to(
-        self, tmp_path: Path, mode: Any
+        self, tmp_path: Path, mode: DeliveryMode
     ) -> None:
         async with asked_sites(tmp_path, PAIR) as running:
             alpha = running["alpha"]
-            await (await running["beta"].client("reader")).subscribe("weather")
-            await alpha.wanted(mode, "weather")
-            if mode == "ONE":
-                await alpha.would_hand_over("weather")
-            writer = await alpha.client("writer")
-            running.network.silence()
+            writer = await silenced_once_wanted(running, mode)
             smuid = await writer.publish("weather", "rain", depth=1, delivery=mode)
             await awaited_once_sent(alpha, smuid)
             running.network.unreachable.add("beta")
