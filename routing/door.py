@@ -96,7 +96,7 @@ class Door:
         self.publish_own = self._timed(router.publishing.publish_own)
         self.set_aside = self._timed(router.setting_aside.set_aside)
         self.drop_set_aside = self._untimed(router.drop_set_aside)
-        self.end_forbidden = self._timed(router.subscribing.end_forbidden)
+        self.take_on_rights = self._timed(router.changed_rights.take_on)
         self.reconfigure = self._untimed(router.reconfigure)
         self.tick = self._timed(router.timing.tick)
         self.maintain = self._timed(router.maintain)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from routing.acknowledging import Acknowledgements
+from routing.changed_rights import ChangedRights
 from routing.copy_states import is_on_offer
 from routing.decisions import INPUT_END, AnswerRequest, Bury, Decision, DropSetAside, OwnError, Together
 from routing.delivery import Deliveries
@@ -47,13 +48,13 @@ class Router:
         wall_ms: the wall clock, Unix milliseconds.
         recall: finds on disk what was remembered of another server's Smuid.
         has_account: whether an account of this site is there and can log in.
-        rights: who may subscribe to what; another answer is told by `Subscribing.end_forbidden`.
+        rights: who may subscribe to what; another answer is told by `ChangedRights.take_on`.
         mishap: told of each error of ours that is survived, and of what was set aside for it.
         bounds: what may be held of an account; asked again by `reconfigure`.
 
     Attributes:
-        publishing, subscribing, acknowledging, deliveries, topics, receipts, federation, timing,
-            setting_aside: the parts, whose methods are the inputs.
+        publishing, subscribing, changed_rights, acknowledging, deliveries, topics, receipts, federation,
+            timing, setting_aside: the parts, whose methods are the inputs.
         view, room: what may be read; of the federation `federation.outlook`.
     """
 
@@ -93,7 +94,11 @@ class Router:
         self.acknowledging = Acknowledgements(state, life, self.deliveries)
         self.federation = Federation(state, life, self.deliveries, self.receipts, recall)
         steps = Steps(state)
-        self.subscribing = Subscribing(state, life, self.deliveries, steps, self.federation.own_wants.changed)
+        wants_changed = self.federation.own_wants.changed
+        self.subscribing = Subscribing(state, life, self.deliveries, steps, wants_changed)
+        self.changed_rights = ChangedRights(
+            state, life, self.deliveries, steps, self.subscribing, wants_changed
+        )
         self.room = Room(state)
         self.publishing = Publishing(
             state, life, self.deliveries, self.receipts, self.federation, self.room, wall_ms

@@ -1,6 +1,6 @@
 """Subscriptions come, change, are attached to a session, detached, and end."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal
 
 import msgspec
@@ -9,22 +9,18 @@ from routing.decisions import (
     AnswerRequest,
     Detach,
     DiscardSubscription,
-    MarkDue,
     StoreSubscription,
 )
 from routing.delivery import Deliveries
 from routing.errors import Refusal
 from routing.gathering import Gathering
-from routing.had_before import HadBefore
 from routing.joining import Joining
 from routing.leaving import Leaving
 from routing.lifecycle import Lifecycle
 from routing.locks import come_back
-from routing.matching import whose
 from routing.names import make_address
 from routing.options import SubscribeOptions
-from routing.patterns import AnyPattern
-from routing.queue import COUNTER_BITS, GONE, GUARANTEED, ONE, Entry
+from routing.queue import COUNTER_BITS, ONE
 from routing.state import SiteState
 from routing.steps import Steps
 from routing.subscription import Consumer, Lock, Member, Subscription, Target
@@ -79,7 +75,7 @@ class Subscribing:
             self._attach(subscription, consumer, options, now)
         else:
             held.set(options)
-        self._gather(subscription.target, now)
+        self.gather(subscription.target, now)
         state.out.append(AnswerRequest(consumer, request))
         if held is None:
             self._deliveries.locks.hand_again(subscription)
@@ -102,7 +98,7 @@ class Subscribing:
         if not was_attached:
             self._target_changed(subscription.target)
 
-    def _gather(self, target: Target, now: float) -> None:
+    def gather(self, target: Target, now: float) -> None:
         """Have it found what of mode ONE waits for those who consume from a pattern, unless it is known."""
         if isinstance(target, Pattern) and target.shared is None and self._state.matching.is_attended(target):
             self._steps.begin(Gathering(self._state, self._deliveries, target), now)
@@ -172,142 +168,6 @@ class Subscribing:
         consumer.pause()  # or what one subscription gives back would come to the next one that is to go
         for held in list(consumer.subscriptions.values()):
             self._leave(held, now, "connection lost" if lost else "session ended", lost=lost)
-
-    def end_forbidden(self, now: float) -> None:
-        """End what an account may not have any more, as rights have changed, and begin what it may have now.
-
-        A subscription to a pattern loses and gains topics; it ends where none is left to it.
-        """
-        state = self._state
-        parked = {lock.subscription.id for _, _, lock in state.delayed}
-        # whose subscriptions end with something that none of their others has had
-        lacking: set[tuple[str, str]] = set()
-        for subscription in list(state.subscriptions.values()):
-            if not subscription.pattern and not state.matching.may_have(
-                subscription, subscription.target.name
-            ):
-                if _has_something(subscription, parked):
-                    lacking.add(whose(subscription))
-                try:
-                    self.end(subscription, now, reason="forbidden")
-                except Exception as error:
-                    state.mishap("a subscription that is forbidden", error)
-        patterns = {each.target for each in state.subscriptions.values() if isinstance(each.target, Pattern)}
-        changed = state.matching.ask_rights(patterns)
-        for pattern in changed:
-            pattern.forget_shared()
-        before: dict[Pattern, Sequence[str]] = {}
-        in_hand: dict[Subscription, set[int]] = {}
-        for pattern, allowed in changed.items():
-            for subscription in state.matching.subscribed(pattern):
-                if not allowed and _has_something(subscription, parked):
-                    lacking.add(whose(subscription))
-                entries = self._in_hand(subscription)
-                in_hand[subscription] = {entry.id for entry in entries}
-                in_time = [entry for entry in entries if not subscription.joined_after(entry)]
-                self._note_in_time(subscription, in_time, pattern.allowed, allowed)
-            before[pattern] = pattern.allowed
-            pattern.allow(allowed, pattern.allowed_since, state.last_id)
-            # of all, before anything comes back, and is offered to whoever may have it
-            self._gather(pattern, now)
-        for pattern in changed:
-            self._target_changed(pattern)
-        for subscription, ids in in_hand.items():
-            try:
-                self._rights_changed(subscription, before, ids, now)
-                if whose(subscription) in lacking:
-                    subscription.had_before = None
-            except Exception as error:
-                state.mishap("a subscription whose rights have changed", error)
-
-    def _note_in_time(
-        self, subscription: Subscription, in_hand: list[Entry], before: Sequence[str], allowed: Sequence[str]
-    ) -> None:
-        """Note what a subscription has in hand, and did not come late for: it stays due to it.
-
-        The store has to be told only as the right comes: without it, what is in hand is given up in a crash.
-        """
-        entries = self._state.entries
-        in_time = {entry.id for entry in in_hand}
-        in_time.update(id for id in subscription.in_time if id in entries)  # some has come back since
-        for each in (subscription, *subscription.members):
-            each.in_time = in_time
-        if subscription.options.durable:
-            had, has = AnyPattern(before), AnyPattern(allowed)
-            for entry in in_hand:
-                name = entry.topic.name
-                is_stored = entry.flags & (GUARANTEED | ONE | GONE) == GUARANTEED
-                if is_stored and has.covers(name) and not had.covers(name):
-                    self._state.out.append(MarkDue(entry.id, subscription.id))
-
-    def _rights_changed(
-        self,
-        subscription: Subscription,
-        before: Mapping[Pattern, Sequence[str]],
-        in_hand: set[int],
-        now: float,
-    ) -> None:
-        pattern = subscription.target
-        assert isinstance(pattern, Pattern)
-        if not pattern.allowed:
-            self.end(subscription, now, reason="forbidden")
-            return
-        if subscription.options.durable:
-            self._state.out.append(StoreSubscription(subscription))
-        waiting = self._give_up_forbidden(subscription, now)
-        for joining in subscription.joining:
-            joining.offer_only(before[pattern], pattern.allowed)
-        gained = self._state.matching.gained_by(subscription, before[pattern])
-        begun = Joining(self._state, self._deliveries, subscription, gained, in_hand)
-        self._note_had_before(subscription, before[pattern], waiting)
-        self._steps.begin(begun, now)
-        self._deliveries.pump_all(subscription, now)
-
-    def _in_hand(self, subscription: Subscription) -> list[Entry]:
-        """What it has, or has given back for a while."""
-        parked = (lock for _, _, lock in self._state.delayed if lock.subscription.id == subscription.id)
-        held = (
-            lock for each in subscription.holders for lock in (*each.locks.values(), *each.received.values())
-        )
-        return [lock.entry for lock in (*held, *parked)]
-
-    def _note_had_before(
-        self, subscription: Subscription, before: Sequence[str], unfinished: list[Entry]
-    ) -> None:
-        """Note what it has had until now, but for what it was not done with, for when a right comes back.
-
-        How far those have come that offer it something is not known: that it gets once more.
-        """
-        state = self._state
-        if len(subscription.joining) > 1:
-            subscription.had_before = None
-        else:
-            had = subscription.had_before or HadBefore()
-            subscription.had_before = had.lost(before, state.last_id, unfinished, state.entries)
-
-    def _give_up_forbidden(self, subscription: Subscription, now: float) -> list[Entry]:
-        """What waits for a subscription to a pattern and is not for its account any more, does no longer.
-
-        Returns that.
-        """
-        may_have = self._state.matching.may_have
-
-        def is_forbidden(entry: Entry) -> bool:
-            return not may_have(subscription, entry.topic.name)
-
-        for each in subscription.holders:
-            self._state.release_groups(each, is_released=lambda topic: not may_have(subscription, topic))
-        waiting = subscription.queue.take_out(is_forbidden)
-        for entry in subscription.order.release_all() if subscription.order else ():
-            if is_forbidden(entry):
-                waiting.append(entry)
-            else:
-                self._deliveries.offer(subscription, entry, now)
-        leaving = Leaving(
-            self._lifecycle, self._deliveries.setting_aside, subscription, waiting, None, "forbidden"
-        )
-        self._steps.begin(leaving, now)
-        return waiting
 
     def end_unused(self, now: float) -> list[Subscription]:
         """End durable subscriptions that nobody has used for the configured time, and name them."""
@@ -442,15 +302,3 @@ def _begins_anew(subscription: Subscription, options: SubscribeOptions) -> bool:
     """Whether options change what is due to a subscription, or whether the store knows of it."""
     before = subscription.options
     return (before.accepts == "ONE") != (options.accepts == "ONE") or before.durable != options.durable
-
-
-def _has_something(subscription: Subscription, parked: Container[int]) -> bool:
-    """Whether it is not done with all that came to it; those that are `parked` have given something back."""
-    order = subscription.order
-    return bool(
-        subscription.joining
-        or subscription.queue
-        or any(each.locks or each.received for each in subscription.holders)
-        or subscription.id in parked
-        or (order is not None and order.next_release() is not None)
-    )

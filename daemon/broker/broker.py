@@ -247,7 +247,7 @@ class Broker:
             session.limit_pace()
             if not self.accounts.enabled(session.account):
                 session.end(frontend.Ending("disabled", "the account has been disabled"))
-        self.door.end_forbidden()
+        self.door.take_on_rights()
 
     # -- the one task -----------------------------------------------------------------------------
 

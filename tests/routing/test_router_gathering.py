@@ -59,7 +59,7 @@ class Many:
 
     def reload(self, *patterns: str) -> None:
         self.rights.set(*patterns)
-        self.site.router.subscribing.end_forbidden(self.site.now)
+        self.site.router.changed_rights.take_on(self.site.now)
         self.site.settle()
 
     def turn(self) -> None:

@@ -375,7 +375,7 @@ def test_a_subscription_that_is_forbidden_and_cannot_end_holds_no_other_up(targe
     site.login("bob").subscribe(target).consumer.subscriptions.clear()
     eve = site.login("eve").subscribe("good").subscribe("good.#")
     rights.taken = True
-    site.router.subscribing.end_forbidden(site.now)
+    site.router.changed_rights.take_on(site.now)
     site.settle()
     assert sorted(eve.detached) == [("good", "forbidden"), ("good.#", "forbidden")]
     assert len(mishaps) == 1

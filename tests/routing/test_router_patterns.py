@@ -178,17 +178,17 @@ def test_rights_that_change_take_topics_away_and_add_others() -> None:
     bob.publish("a", "a", timeout_s=100)
     bob.publish("b", "b", timeout_s=100)
     rights.set("b", "c")
-    site.router.subscribing.end_forbidden(site.now)
+    site.router.changed_rights.take_on(site.now)
     site.settle()
     bob.publish("a", "not for ada", timeout_s=100)
     ada.subscribe("#", credit=10)
     assert ada.bodies() == ["b"]
     rights.set("a", "b")
-    site.router.subscribing.end_forbidden(site.now)
+    site.router.changed_rights.take_on(site.now)
     site.settle()
     assert ada.bodies() == ["a", "not for ada"]
     rights.set()
-    site.router.subscribing.end_forbidden(site.now)
+    site.router.changed_rights.take_on(site.now)
     site.settle()
     assert ada.detached == [("#", "forbidden")]
 
@@ -243,7 +243,7 @@ def test_what_several_of_ones_own_gain_with_a_right_comes_once(*, restarts: bool
 
 
 def reload(site: RouterSite) -> None:
-    site.router.subscribing.end_forbidden(site.now)
+    site.router.changed_rights.take_on(site.now)
     site.settle()
 
 

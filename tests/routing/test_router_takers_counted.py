@@ -96,7 +96,7 @@ class Played:
 
     def rights(self, patterns: list[str]) -> None:
         self.may.set(patterns)
-        self.site.router.subscribing.end_forbidden(self.site.now)
+        self.site.router.changed_rights.take_on(self.site.now)
         self.site.settle()
 
     def unused(self) -> None:

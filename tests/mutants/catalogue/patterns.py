@@ -75,7 +75,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="rights that are lost leave what waits",
-        file="routing/subscribing.py",
+        file="routing/changed_rights.py",
         old="        waiting = self._give_up_forbidden(subscription, now)\n",
         new="        waiting: list[Entry] = []\n",
         tests=(
@@ -102,7 +102,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="it is not stored since when an account has had a right",
-        file="routing/subscribing.py",
+        file="routing/changed_rights.py",
         old="            self._state.out.append(StoreSubscription(subscription))\n        waiting = ",
         new="            pass\n        waiting = ",
         tests=(
@@ -192,7 +192,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a right that changes is nothing to one that is still joining",
-        file="routing/subscribing.py",
+        file="routing/changed_rights.py",
         old="            joining.offer_only(before[pattern], pattern.allowed)",
         new="            pass",
         tests=(
@@ -318,7 +318,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="what another of one's own ended without counts as had",
-        file="routing/subscribing.py",
+        file="routing/changed_rights.py",
         old="                    subscription.had_before = None\n            except",
         new="                    pass\n            except",
         tests=(
@@ -327,7 +327,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="while something is still offered all counts as had",
-        file="routing/subscribing.py",
+        file="routing/changed_rights.py",
         old="        if len(subscription.joining) > 1:\n",
         new="        if not state:\n",
         tests=(
@@ -336,7 +336,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="what is in hand when a right goes and comes is not noted as due",
-        file="routing/subscribing.py",
+        file="routing/changed_rights.py",
         old="                    self._state.out.append(MarkDue(entry.id, subscription.id))",
         new="                    pass",
         tests=(
@@ -410,7 +410,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="what was given back since a right went and came has come late",
-        file="routing/subscribing.py",
+        file="routing/changed_rights.py",
         old="        in_time.update(id for id in subscription.in_time if id in entries)",
         new="        assert entries is not None",
         tests=(
