@@ -1,5 +1,6 @@
 """Ack modes, prefetch, redelivery and fair shares."""
 
+import gc
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import trio.testing
 
 from daemon.settings import Limits
 from plugins.stomp.codec import Frame, encode
+from plugins.stomp.subscription import Subscription
 from routing.errors import Refusal
 from tests.support.site import BrokerSite
 from tests.support.smqp_peer import connected, frame
@@ -395,6 +397,31 @@ async def test_in_mode_client_an_ack_covers_what_was_lost_before_it_in_whatever_
     await worker.ask("ACK", {"id": came[1].headers["ack"]})
     await worker.send("ACK", {"id": came[3].headers["ack"], "receipt": "late"})
     await worker.refused(Refusal.LOCK_LOST)
+
+
+async def test_a_lost_message_keeps_nothing_of_its_subscription_once_that_has_ended(
+    publisher: StompClient, worker: StompClient, site: BrokerSite
+) -> None:
+    """As many may be remembered as a client may have credit, each of another subscription."""
+    gc.collect()
+    others = subscriptions()
+    async with connected(site, "bob/desk") as operator:
+        for number in range(3):
+            await worker.subscribe("/queue/work", id=str(number), ack="client-individual")
+            await work(publisher, 1)
+            message = await worker.expect("MESSAGE")
+            await operator.send(frame(f"REMOVE work {message.headers['smuid']}"))
+            assert (await operator.line())[0] == "OK REMOVE"
+            await worker.send("BEGIN", {"transaction": str(number)})
+            await worker.send("ACK", {"id": message.headers["ack"], "transaction": str(number)})
+            await worker.ask("UNSUBSCRIBE", {"id": str(number)})
+    gc.collect()
+    assert subscriptions() == others
+
+
+def subscriptions() -> int:
+    """Of all connections."""
+    return sum(isinstance(each, Subscription) for each in gc.get_objects())
 
 
 class TestLostBeyondMemory:
