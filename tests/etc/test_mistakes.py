@@ -17,6 +17,7 @@ from daemon.certificates.authority import Authority
 from daemon.terminal.failure import FAILED
 from plugins.smqp.connecting import session
 from routing.errors import Refusal
+from routing.options import SubscribeOptions
 from tests.support import forked
 from tests.support.command_line import CommandLine, CommandResult
 from tests.support.keys import write_keys
@@ -62,6 +63,11 @@ def edit(path: Path, before: str, after: str) -> None:
     path.write_text(text.replace(before, after, 1))
 
 
+async def held(site: SiteProcess) -> dict[str, int]:
+    """By topic, how many messages."""
+    return {each["name"]: each["held"] for each in (await site.asked("topics"))["topics"]}
+
+
 async def goes_on(site: SiteProcess, running: Daemon) -> None:
     assert running.process.poll() is None
     async with site.eve() as eve:
@@ -90,6 +96,29 @@ async def test_the_accounts_are_deleted(site: SiteProcess) -> None:
         assert shows((await site.command("status"))[1], said)
         await goes_on(site, running)
     assert shows(await refused_start(site), said.removeprefix("accounts: "))
+
+
+async def test_the_accounts_are_replaced(site: SiteProcess) -> None:
+    accounts = site.config.parent / "accounts.toml"
+    right = accounts.read_text()
+    durable = SubscribeOptions(durable=True)
+    async with daemon(site.config), site.eve() as eve:
+        for wanted, topic in (("weather", "weather"), ("news.#", "news.oslo")):
+            await eve.subscribe(wanted, durable)
+            await eve.publish(topic, message(b"x"))
+    accounts.write_text("[accounts]\n")
+    async with daemon(site.config):
+        with pytest.raises(Refusal) as refused:
+            async with site.eve():
+                pass
+        assert shows(str(refused.value), guide("`accounts.toml` replaced")[0])
+        assert await held(site) == {"weather": 1}
+    accounts.write_text(right)
+    async with daemon(site.config):
+        assert await held(site) == {"weather": 1}
+        accounts.write_text("[accounts]\n")
+        await site.printed("reload")
+        assert await held(site) == {}
 
 
 async def test_a_site_is_started_twice(site: SiteProcess) -> None:
